@@ -1,0 +1,28 @@
+#pragma once
+// A named tensor that lies in memory owned by someone else (a mapped file). Immutable; any thread.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "tensor/dtype.h"
+
+namespace millrace {
+
+struct TensorView {
+  std::string_view name;
+  DType dtype = DType::kF32;
+  int n_dims = 1;                            // 1..4
+  std::array<int64_t, 4> shape{1, 1, 1, 1};  // innermost first, as in GGUF; 1 above n_dims
+  std::span<const std::byte> data;           // exactly n_rows() * row_bytes(), contiguous
+
+  int64_t n_in() const { return shape[0]; }  // row length, K
+  int64_t n_rows() const { return shape[1] * shape[2] * shape[3]; }
+  int64_t n_values() const { return shape[0] * n_rows(); }
+  int64_t row_bytes() const { return dtype_info(dtype).row_bytes(shape[0]); }
+  const std::byte* row(int64_t r) const { return data.data() + r * row_bytes(); }
+};
+
+}  // namespace millrace
