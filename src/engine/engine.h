@@ -1,0 +1,94 @@
+#pragma once
+// The engine: takes requests from any thread, answers on TokenStreams. Owns the engine thread,
+// which owns sequences, scheduler and blocks, and is worker 0 of the model's worker pool.
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/metrics.h"
+#include "base/result.h"
+#include "engine/model_files.h"
+#include "engine/request.h"
+#include "engine/token_stream.h"
+#include "kernels/isa.h"
+
+namespace millrace {
+
+struct EngineOptions {
+  int n_threads = 0;                     // 0: physical cores within the CPU quota
+  std::optional<Isa> isa;                // absent: the best the CPU has
+  std::optional<int64_t> max_model_len;  // tokens; absent: the model's window or what memory allows
+  std::optional<int64_t> kv_memory;      // bytes; absent: see plan_memory
+  int max_sequences = 64;                // running at once
+  int max_waiting = 512;                 // choices queued before submit answers kResourceExhausted
+  int max_batch_tokens = 512;            // of one step
+  int prefill_chunk = 256;  // of one sequence in one step; a multiple of the block size
+  std::function<void(double fraction)> on_load_progress;
+};
+
+struct ModelInfo {
+  std::string name;
+  std::string architecture;
+  int64_t max_model_len = 0;  // prompt + answer, tokens
+  int32_t n_vocab = 0;        // of the tokenizer
+  int64_t weight_bytes = 0;
+  int64_t kv_bytes = 0;
+  int64_t kv_bytes_per_token = 0;
+  int64_t n_blocks = 0;
+  int n_threads = 0;
+  Isa isa = Isa::kScalar;
+  double load_seconds = 0;
+};
+
+struct EngineStats {
+  int64_t n_running = 0;
+  int64_t n_waiting = 0;
+  int64_t blocks_total = 0;
+  int64_t blocks_free = 0;
+  int64_t steps = 0;
+  int64_t preemptions = 0;
+  int64_t recomputed_tokens = 0;
+  int64_t prompt_tokens = 0;
+  int64_t generated_tokens = 0;
+};
+
+class Engine {
+ public:
+  // Loads the weights (through options.n_threads workers) and starts the engine thread.
+  // The registry outlives the engine.
+  static Result<std::unique_ptr<Engine>> create(ModelFiles files,
+                                                EngineOptions options,
+                                                MetricsRegistry& metrics);
+  ~Engine();  // aborts what still runs
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // Any thread. Everything that can be wrong with a request is found here:
+  // kInvalidArgument, kContextLength, kResourceExhausted (queue full), kUnavailable (draining).
+  Result<std::shared_ptr<TokenStream>> submit(Request request, std::function<void()> on_ready = {});
+
+  // Any thread. Refuses new requests, waits for the running ones until the deadline, aborts the
+  // rest. True if none had to be aborted.
+  bool drain(std::chrono::steady_clock::time_point deadline);
+
+  bool is_draining() const;
+  EngineStats stats() const;  // any thread
+  const ModelInfo& info() const;
+  const Tokenizer& tokenizer() const;
+  const ChatTemplate* chat_template() const;  // null: none in the file
+  const ModelFiles& files() const;
+
+ private:
+  class Impl;
+  explicit Engine(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// The seed of choice i of a request: choice 0 keeps the request's own.
+uint64_t child_seed(uint64_t seed, int choice);
+
+}  // namespace millrace

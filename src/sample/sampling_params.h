@@ -1,0 +1,38 @@
+#pragma once
+// What a client may ask of the sampler. Plain data, checked once by validate(). Any thread.
+
+#include <cstdint>
+#include <vector>
+
+#include "base/result.h"
+#include "base/types.h"
+
+namespace millrace {
+
+// Added to the logit of one token before everything else that shapes the distribution.
+struct LogitBias {
+  TokenId token = 0;
+  float bias = 0;  // -100 .. 100
+};
+
+// The defaults change nothing: the model's own distribution.
+struct SamplingParams {
+  float temperature = 1;  // 0 .. 1e6; below kGreedyTemperature: the best token, lowest id first
+  int32_t top_k = 0;      // keep exactly k, (logit descending, id ascending); 0: off
+  float top_p = 1;        // (0, 1]; the crossing token is kept
+  float min_p = 0;        // [0, 1]; keep p >= min_p * p_max
+  float typical_p = 1;    // (0, 1]; locally typical sampling, arXiv 2202.00666
+  float repetition_penalty = 1;       // (0, 100]; once per id of prompt and output
+  float frequency_penalty = 0;        // -2 .. 2; per occurrence in the output
+  float presence_penalty = 0;         // -2 .. 2; once per id of the output
+  std::vector<LogitBias> logit_bias;  // at most kMaxLogitBias, ids unique
+};
+
+inline constexpr float kGreedyTemperature = 1e-5F;
+inline constexpr int kMaxLogitBias = 1024;
+inline constexpr int kMaxTopLogprobs = 20;
+
+// kInvalidArgument names the field, its range and the value. n_vocab bounds the ids of logit_bias.
+Result<void> validate(const SamplingParams& params, int32_t n_vocab);
+
+}  // namespace millrace
