@@ -1,0 +1,98 @@
+#include "base/worker_pool.h"
+
+#include "base/check.h"
+
+namespace millrace {
+namespace {
+
+// About 100 us of polling: longer than a step's serial part, shorter than a human would notice.
+constexpr int kSpins = 20'000;
+
+void pause_briefly() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+}  // namespace
+
+Range share(std::int64_t n, int worker, int n_workers) {
+  const std::int64_t base = n / n_workers;
+  const std::int64_t longer = n % n_workers;
+  const std::int64_t begin = worker * base + (worker < longer ? worker : longer);
+  return {begin, begin + base + (worker < longer ? 1 : 0)};
+}
+
+WorkerPool::WorkerPool(int n_workers)
+    : n_workers_(n_workers),
+      n_spins_(n_workers <= static_cast<int>(std::thread::hardware_concurrency()) ? kSpins : 0) {
+  MR_CHECK(n_workers >= 1, "n_workers {}", n_workers);
+  threads_.reserve(n_workers - 1);
+  for (int worker = 1; worker < n_workers; ++worker) {
+    threads_.emplace_back([this, worker] { work(worker); });
+  }
+}
+
+WorkerPool::~WorkerPool() {
+  is_stopping_ = true;
+  generation_.fetch_add(1, std::memory_order_seq_cst);
+  generation_.notify_all();
+  for (std::thread& thread : threads_) {
+    thread.join();
+  }
+}
+
+void WorkerPool::run_erased(Trampoline trampoline, const void* task) {
+  if (n_workers_ == 1) {
+    trampoline(task, 0);
+    return;
+  }
+  trampoline_ = trampoline;
+  task_ = task;
+  n_running_.store(n_workers_ - 1, std::memory_order_relaxed);
+  // seq_cst pairs with the sleeper's increment: either it sees the new generation or we see it.
+  generation_.fetch_add(1, std::memory_order_seq_cst);
+  if (n_sleeping_.load(std::memory_order_seq_cst) != 0) {
+    generation_.notify_all();
+  }
+  trampoline(task, 0);
+  for (int spin = 0; n_running_.load(std::memory_order_acquire) != 0; ++spin) {
+    if (spin < n_spins_) {
+      pause_briefly();
+    } else {
+      std::this_thread::yield();
+    }
+  }
+}
+
+void WorkerPool::work(int worker) {
+  std::uint32_t seen = 0;
+  while (true) {
+    seen = wait_for_generation(seen);
+    if (is_stopping_) {
+      return;
+    }
+    trampoline_(task_, worker);
+    n_running_.fetch_sub(1, std::memory_order_release);
+  }
+}
+
+std::uint32_t WorkerPool::wait_for_generation(std::uint32_t seen) {
+  for (int spin = 0; spin < n_spins_; ++spin) {
+    const std::uint32_t now = generation_.load(std::memory_order_acquire);
+    if (now != seen) {
+      return now;
+    }
+    pause_briefly();
+  }
+  n_sleeping_.fetch_add(1, std::memory_order_seq_cst);
+  while (generation_.load(std::memory_order_seq_cst) == seen) {
+    generation_.wait(seen, std::memory_order_seq_cst);
+  }
+  n_sleeping_.fetch_sub(1, std::memory_order_relaxed);
+  return generation_.load(std::memory_order_acquire);
+}
+
+}  // namespace millrace
