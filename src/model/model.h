@@ -1,0 +1,73 @@
+#pragma once
+// The dense decoder: weights, scratch and the forward pass. Owned by the engine thread, which is
+// the only caller; phases run on the worker pool.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "base/result.h"
+#include "base/types.h"
+#include "kernels/isa.h"
+#include "kernels/kv_page.h"
+#include "kv/kv_memory.h"
+#include "model/model_spec.h"
+
+namespace millrace {
+
+class GgufFile;
+class WorkerPool;
+
+// Consecutive tokens of one sequence: a prefill chunk, one decoded token, or drafts to verify.
+struct Span {
+  std::span<const TokenId> tokens;  // each in [0, n_vocab)
+  int64_t position = 0;             // of tokens[0]; KV of all earlier positions is in the blocks
+  std::span<const BlockId> blocks;  // block table; covers position + tokens.size() tokens
+  int n_logits = 0;                 // rows wanted, for the last n_logits tokens; 0: none
+};
+
+// One step: spans of different sequences, in any order.
+struct Batch {
+  std::span<const Span> spans;
+};
+
+struct LoadOptions {
+  Isa isa = detect_isa();
+  WorkerPool* pool = nullptr;     // outlives the model; required
+  std::optional<KvType> kv_type;  // default: F32 for F32 and F16 weight files, BF16 for others
+  int max_batch_tokens = 512;     // scratch is sized for it; forward takes no more
+  int max_logit_rows = 0;         // rows wanted in one step; 0: max_batch_tokens
+  std::function<void(int64_t done_bytes, int64_t total_bytes)> progress;  // on the loading thread
+};
+
+class Model {
+ public:
+  // Checks metadata and tensors (read_model_spec), packs the matrices on the pool. The embedding
+  // table is read from the file row by row, so `file` outlives the model; call file.drop_pages()
+  // after loading to give the rest of its pages back.
+  static Result<std::unique_ptr<Model>> load(const GgufFile& file, const LoadOptions& options);
+  ~Model();
+
+  const ModelSpec& spec() const;
+  PageFormat page_format() const;
+  int max_batch_tokens() const;
+  // Packed weights, norms and, when not tied, the embedding table.
+  size_t weight_bytes() const;
+  // Buffers of forward(), allocated by load().
+  size_t scratch_bytes() const;
+
+  // Writes K and V of every token into the blocks and the wanted rows into logits
+  // [sum of n_logits, n_vocab], in the order of the spans. A row depends on its own sequence's
+  // tokens only: bit for bit the same in any batch, chunking and thread count.
+  void forward(const Batch& batch, KvMemory& kv, std::span<float> logits);
+
+ private:
+  Model();
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace millrace
