@@ -10,8 +10,8 @@
 
 namespace millrace {
 
-inline constexpr int kBlock32 = 32;    // values in a block of the plain types
-inline constexpr int kBlock256 = 256;  // values in a block of the K types
+constexpr int kBlock32 = 32;    // values in a block of the plain types
+constexpr int kBlock256 = 256;  // values in a block of the K types
 
 struct BlockQ4_0 {  // x = d (q - 8)
   uint16_t d;
