@@ -1,0 +1,33 @@
+#pragma once
+// The one way into Asio, private to http_server.cpp, http_connection.cpp and asio_impl.cpp: its
+// non-template parts are compiled once, in asio_impl.cpp.
+
+#define BOOST_ASIO_SEPARATE_COMPILATION
+#define BOOST_BEAST_SEPARATE_COMPILATION
+#define BOOST_ASIO_NO_DEPRECATED
+#if defined(__SANITIZE_THREAD__)
+#define BOOST_ASIO_DISABLE_FENCED_BLOCK  // ThreadSanitizer does not understand fences
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define BOOST_ASIO_DISABLE_FENCED_BLOCK
+#endif
+#endif
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+namespace millrace {
+
+namespace asio = boost::asio;
+using boost::asio::ip::tcp;
+using SystemError = boost::system::error_code;
+
+}  // namespace millrace

@@ -1,0 +1,4 @@
+#include "server/asio.h"
+
+#include <boost/asio/impl/src.hpp>
+#include <boost/beast/src.hpp>

@@ -1,0 +1,491 @@
+#include "server/http_connection.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+#include <exception>
+#include <utility>
+
+#include "base/log.h"
+
+namespace millrace {
+namespace {
+
+namespace http = boost::beast::http;
+
+constexpr size_t kReadBytes = 64 * 1024;
+// What a refused request may still send before its connection is closed instead of drained.
+constexpr size_t kDrainBytes = 64 * 1024;
+constexpr std::chrono::milliseconds kLinger{2'000};
+
+std::string_view to_view(boost::core::string_view text) {
+  return {text.data(), text.size()};
+}
+
+HttpRequest to_request(const http::request<http::string_body>& message) {
+  HttpRequest request;
+  request.method = message.method_string();
+  const std::string_view target = to_view(message.target());
+  const size_t question = target.find('?');
+  request.path = target.substr(0, question);
+  if (question != std::string_view::npos) {
+    request.query = target.substr(question + 1);
+  }
+  for (const auto& field : message) {
+    request.headers.push_back(
+        {std::string(to_view(field.name_string())), std::string(to_view(field.value()))});
+  }
+  return request;
+}
+
+// RFC 9110, 5.6.7.
+std::string http_date() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  ::gmtime_r(&now, &utc);
+  std::array<char, 40> text{};
+  const size_t n = std::strftime(text.data(), text.size(), "%a, %d %b %Y %H:%M:%S GMT", &utc);
+  return {text.data(), n};
+}
+
+HttpResponse guarded_refusal(const HttpHandler& handler, int status, std::string_view reason) {
+  HttpResponse response = handler.refuse(status, reason);
+  response.status = status;
+  return response;
+}
+
+int status_of_parse_error(const SystemError& error) {
+  if (error == http::error::body_limit) {
+    return 413;
+  }
+  return error == http::error::header_limit ? 431 : 400;
+}
+
+std::string reason_of_parse_error(const SystemError& error, const HttpServerOptions& options) {
+  switch (status_of_parse_error(error)) {
+    case 413:
+      return fmt::format("the body is larger than {} bytes, the limit of this server",
+                         options.max_body_bytes);
+    case 431:
+      return fmt::format("the headers are larger than {} bytes", options.max_header_bytes);
+    default:
+      return fmt::format("not an HTTP/1.1 request: {}", error.message());
+  }
+}
+
+}  // namespace
+
+HttpConnection::HttpConnection(tcp::socket socket, IoThread& thread, HttpShared& shared)
+    : socket_(std::move(socket)),
+      thread_(thread),
+      shared_(shared),
+      deadline_(thread.context),
+      wake_timer_(thread.context) {
+  thread_.connections.insert(this);
+  SystemError ignored;
+  socket_.non_blocking(true, ignored);
+  socket_.set_option(tcp::no_delay(true), ignored);
+}
+
+HttpConnection::~HttpConnection() {
+  if (slot_) {
+    slot_->target = nullptr;
+  }
+  thread_.connections.erase(this);
+  shared_.n_connections.fetch_sub(1);
+}
+
+asio::awaitable<void> HttpConnection::run() {
+  try {
+    for (bool is_open = true; is_open;) {
+      is_open = co_await serve_one();
+    }
+    co_await close();
+  } catch (const std::exception& error) {
+    log_error("[http] connection dropped: {}", error.what());
+  }
+}
+
+asio::awaitable<void> HttpConnection::run_refused() {
+  has_unread_input_ = true;
+  co_await refuse(503, "too many connections");
+  co_await close();
+}
+
+// Reads one request and writes its answer; false when the connection is to be closed.
+asio::awaitable<bool> HttpConnection::serve_one() {
+  Parser parser;
+  parser.header_limit(static_cast<uint32_t>(shared_.options.max_header_bytes));
+  parser.body_limit(shared_.options.max_body_bytes);
+  if (!co_await read_head(parser)) {
+    co_return false;
+  }
+  const auto& message = parser.get();
+  keeps_alive_ = message.keep_alive() && !shared_.is_draining.load();
+  is_http_1_0_ = message.version() < 11;
+  is_head_request_ = message.method() == http::verb::head;
+  HttpRequest request = to_request(message);
+
+  if (const auto refusal = shared_.handler.admit(request)) {
+    co_return co_await answer_refusal(parser, *refusal);
+  }
+  const std::string* expect = request.header("expect");
+  if (expect != nullptr && !is_http_1_0_ && !parser.is_done()) {
+    if (!equals_ignoring_case(*expect, "100-continue")) {
+      has_unread_input_ = true;
+      co_await refuse(417, "only the expectation 100-continue can be met");
+      co_return false;
+    }
+    if (!co_await write("HTTP/1.1 100 Continue\r\n\r\n")) {
+      co_return false;
+    }
+  }
+  if (!co_await read_body(parser)) {
+    co_return false;
+  }
+  request.body = std::move(parser.get().body());
+  shared_.n_running.fetch_add(1);
+  const bool is_open = co_await handle(std::move(request));
+  shared_.n_running.fetch_sub(1);
+  co_return is_open;
+}
+
+asio::awaitable<bool> HttpConnection::read_head(Parser& parser) {
+  if (buffer_.size() == 0) {
+    is_idle_ = true;
+    set_deadline(shared_.options.idle_timeout);
+    const bool has_bytes = co_await fill();
+    is_idle_ = false;
+    if (!has_bytes) {
+      co_return false;
+    }
+  }
+  set_deadline(shared_.options.header_timeout);
+  SystemError error;
+  while (true) {
+    const size_t used = parser.put(buffer_.data(), error);
+    buffer_.consume(used);
+    if (parser.is_header_done()) {
+      break;
+    }
+    if (error && error != http::error::need_more) {
+      has_unread_input_ = true;
+      co_await refuse(status_of_parse_error(error), reason_of_parse_error(error, shared_.options));
+      co_return false;
+    }
+    if (!co_await fill()) {
+      if (is_timed_out_) {
+        co_await refuse(408, "the headers took too long to arrive");
+      }
+      co_return false;
+    }
+  }
+  clear_deadline();
+  if (error && error != http::error::need_more) {  // a Content-Length above the limit
+    has_unread_input_ = true;
+    co_await refuse(status_of_parse_error(error), reason_of_parse_error(error, shared_.options));
+    co_return false;
+  }
+  co_return true;
+}
+
+asio::awaitable<bool> HttpConnection::read_body(Parser& parser) {
+  parser.eager(true);
+  set_deadline(shared_.options.body_timeout);
+  while (!parser.is_done()) {
+    SystemError error;
+    const size_t used = parser.put(buffer_.data(), error);
+    buffer_.consume(used);
+    if (error && error != http::error::need_more) {
+      has_unread_input_ = true;
+      co_await refuse(status_of_parse_error(error), reason_of_parse_error(error, shared_.options));
+      co_return false;
+    }
+    if (!parser.is_done() && (used == 0 || buffer_.size() == 0) && !co_await fill()) {
+      if (is_timed_out_) {
+        has_unread_input_ = true;
+        co_await refuse(408, "the body took too long to arrive");
+      }
+      co_return false;
+    }
+  }
+  clear_deadline();
+  co_return true;
+}
+
+// A small body is read and dropped so that the connection can go on; else it is closed.
+asio::awaitable<bool> HttpConnection::answer_refusal(Parser& parser, const HttpResponse& response) {
+  if (!parser.is_done()) {
+    const auto length = parser.content_length();
+    const bool is_small = length && *length <= kDrainBytes;
+    if (is_small && parser.get().find(http::field::expect) == parser.get().end()) {
+      if (!co_await read_body(parser)) {
+        co_return false;
+      }
+    } else {
+      has_unread_input_ = true;
+      keeps_alive_ = false;
+    }
+  }
+  co_return co_await write_response(response) && keeps_alive_;
+}
+
+asio::awaitable<bool> HttpConnection::handle(HttpRequest request) {
+  slot_ = std::make_shared<ConnectionWakeQueue::Slot>();
+  slot_->target = this;
+  is_woken_ = false;
+  is_client_gone_ = false;
+  bool is_open = false;
+  try {
+    Reply reply = co_await call_handler(std::move(request));
+    if (reply.source) {
+      is_open = co_await answer_from_source(reply);
+    } else {
+      is_open = co_await write_response(reply.response) && keeps_alive_;
+    }
+  } catch (const std::exception& error) {
+    log_error("[http] handler failed: {}", error.what());
+    is_open = false;
+  }
+  slot_->target = nullptr;
+  slot_.reset();
+  co_return is_open;
+}
+
+asio::awaitable<Reply> HttpConnection::call_handler(HttpRequest request) {
+  const Waker wake = [queue = thread_.wakes, slot = slot_] { queue->push(slot); };
+  const auto call = [&handler = shared_.handler, wake](HttpRequest moved) {
+    try {
+      return handler.handle(std::move(moved), wake);
+    } catch (const std::exception& error) {
+      log_error("[http] handler failed: {}", error.what());
+      return Reply{guarded_refusal(handler, 500, "internal error"), nullptr, false};
+    }
+  };
+  if (request.body.size() < shared_.options.large_body_bytes) {
+    co_return call(std::move(request));
+  }
+  struct Task {
+    HttpRequest request;
+    Reply reply;
+    std::atomic<bool> is_done{false};
+  };
+  const auto task = std::make_shared<Task>();
+  task->request = std::move(request);
+  asio::post(*shared_.helper, [task, call, wake] {
+    task->reply = call(std::move(task->request));
+    task->is_done.store(true, std::memory_order_release);
+    wake();
+  });
+  while (!task->is_done.load(std::memory_order_acquire)) {
+    co_await wait_for_wake();
+  }
+  co_return std::move(task->reply);
+}
+
+asio::awaitable<bool> HttpConnection::answer_from_source(Reply& reply) {
+  watch_client();
+  bool is_ok = true;
+  if (reply.streams) {
+    const char* framing = is_http_1_0_ ? "" : "Transfer-Encoding: chunked\r\n";
+    keeps_alive_ = keeps_alive_ && !is_http_1_0_;
+    is_ok = co_await write(head_of(reply.response, framing));
+    reply.response.body.clear();
+  }
+  while (is_ok && !is_client_gone_) {
+    is_woken_ = false;
+    const bool is_finished = reply.source->pull(reply.response) == ReplySource::Progress::kFinished;
+    if (reply.streams) {
+      std::string bytes = std::exchange(reply.response.body, {});
+      if (!is_http_1_0_) {
+        bytes = bytes.empty() ? bytes : fmt::format("{:x}\r\n{}\r\n", bytes.size(), bytes);
+        bytes += is_finished ? "0\r\n\r\n" : "";
+      }
+      is_ok = bytes.empty() || co_await write(bytes);
+    } else if (is_finished) {
+      is_ok = co_await write_response(reply.response);
+    }
+    if (is_finished) {
+      stop_watching();
+      co_return is_ok && !is_client_gone_ && keeps_alive_;
+    }
+    if (is_ok && !is_client_gone_) {
+      co_await wait_for_wake();
+    }
+  }
+  reply.source.reset();  // cancels
+  stop_watching();
+  co_return false;
+}
+
+asio::awaitable<void> HttpConnection::wait_for_wake() {
+  while (!is_woken_ && !is_client_gone_) {
+    wake_timer_.expires_at(asio::steady_timer::time_point::max());
+    SystemError ignored;
+    co_await wake_timer_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  }
+}
+
+void HttpConnection::wake() {
+  is_woken_ = true;
+  wake_timer_.cancel();
+}
+
+void HttpConnection::close_if_idle() {
+  if (is_idle_) {
+    SystemError ignored;
+    socket_.cancel(ignored);
+  }
+}
+
+// Waits for more bytes; false when the client has closed, the deadline passed or something broke.
+asio::awaitable<bool> HttpConnection::fill() {
+  while (true) {
+    SystemError error;
+    const size_t n = socket_.read_some(buffer_.prepare(kReadBytes), error);
+    if (!error) {
+      buffer_.commit(n);
+      co_return true;
+    }
+    if (error != asio::error::would_block) {
+      co_return false;
+    }
+    if (is_idle_ && shared_.is_draining.load()) {
+      co_return false;
+    }
+    SystemError wait_error;
+    co_await socket_.async_wait(tcp::socket::wait_read,
+                                asio::redirect_error(asio::use_awaitable, wait_error));
+    if (wait_error) {
+      co_return false;
+    }
+  }
+}
+
+asio::awaitable<bool> HttpConnection::write(std::string_view bytes) {
+  bool has_deadline = false;
+  while (!bytes.empty()) {
+    SystemError error;
+    const size_t n = socket_.write_some(asio::buffer(bytes.data(), bytes.size()), error);
+    if (!error) {
+      bytes.remove_prefix(n);
+      continue;
+    }
+    if (error != asio::error::would_block) {
+      co_return false;
+    }
+    set_deadline(shared_.options.write_timeout);
+    has_deadline = true;
+    SystemError wait_error;
+    co_await socket_.async_wait(tcp::socket::wait_write,
+                                asio::redirect_error(asio::use_awaitable, wait_error));
+    if (wait_error) {
+      co_return false;
+    }
+  }
+  if (has_deadline) {
+    clear_deadline();
+  }
+  co_return true;
+}
+
+std::string HttpConnection::head_of(const HttpResponse& response, std::string_view framing) const {
+  std::string head = fmt::format(
+      "HTTP/1.1 {} {}\r\nDate: {}\r\n", response.status, http_reason(response.status), http_date());
+  if (!response.content_type.empty()) {
+    head += fmt::format("Content-Type: {}\r\n", response.content_type);
+  }
+  for (const HttpHeader& header : response.headers) {
+    head += fmt::format("{}: {}\r\n", header.name, header.value);
+  }
+  head += framing;
+  head +=
+      keeps_alive_ ? (is_http_1_0_ ? "Connection: keep-alive\r\n" : "") : "Connection: close\r\n";
+  return head + "\r\n";
+}
+
+asio::awaitable<bool> HttpConnection::write_response(const HttpResponse& response) {
+  std::string framing;
+  if (response.status != 204) {
+    framing = fmt::format("Content-Length: {}\r\n", response.body.size());
+  }
+  std::string bytes = head_of(response, framing);
+  if (!is_head_request_) {
+    bytes += response.body;
+  }
+  co_return co_await write(bytes);
+}
+
+asio::awaitable<void> HttpConnection::refuse(int status, std::string_view reason) {
+  clear_deadline();
+  is_timed_out_ = false;
+  keeps_alive_ = false;
+  const HttpResponse response = guarded_refusal(shared_.handler, status, reason);
+  co_await write_response(response);
+}
+
+// Sends what is queued. Bytes that nobody read would turn the close into a reset, and the client
+// might lose the answer: so they are read and dropped for a short while.
+asio::awaitable<void> HttpConnection::close() {
+  SystemError ignored;
+  socket_.shutdown(tcp::socket::shutdown_send, ignored);
+  if (has_unread_input_) {
+    set_deadline(kLinger);
+    while (co_await fill()) {
+      buffer_.consume(buffer_.size());
+    }
+  }
+  clear_deadline();
+  socket_.close(ignored);
+}
+
+void HttpConnection::set_deadline(std::chrono::milliseconds limit) {
+  is_timed_out_ = false;
+  deadline_.expires_after(limit);
+  deadline_.async_wait([self = weak_from_this()](const SystemError& error) {
+    const auto connection = self.lock();
+    if (!error && connection &&
+        connection->deadline_.expiry() <= std::chrono::steady_clock::now()) {
+      connection->is_timed_out_ = true;
+      SystemError ignored;
+      connection->socket_.cancel(ignored);
+    }
+  });
+}
+
+void HttpConnection::clear_deadline() {
+  deadline_.expires_at(asio::steady_timer::time_point::max());
+}
+
+// While an answer is made nothing else reads the socket: a watcher takes in what a pipelining
+// client sends (up to a bound) and notices when the client closes.
+void HttpConnection::watch_client() {
+  const uint64_t number = ++watch_number_;
+  socket_.async_wait(
+      tcp::socket::wait_read, [self = shared_from_this(), number](const SystemError& wait_error) {
+        if (wait_error || number != self->watch_number_) {
+          return;
+        }
+        SystemError error;
+        const size_t n = self->socket_.read_some(self->buffer_.prepare(kReadBytes), error);
+        if (!error) {
+          self->buffer_.commit(n);
+        } else if (error != asio::error::would_block) {
+          self->is_client_gone_ = true;
+          self->wake_timer_.cancel();
+          return;
+        }
+        if (self->buffer_.size() < kReadBytes) {
+          self->watch_client();
+        }
+      });
+}
+
+void HttpConnection::stop_watching() {
+  ++watch_number_;
+  SystemError ignored;
+  socket_.cancel(ignored);
+}
+
+}  // namespace millrace

@@ -1,0 +1,95 @@
+#pragma once
+// One client's connection, private to the transport. Lives on its I/O thread from accept to close.
+
+#include <atomic>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+
+#include "server/asio.h"
+#include "server/http_server.h"
+#include "server/wake_queue.h"
+
+namespace millrace {
+
+class HttpConnection;
+using ConnectionWakeQueue = WakeQueue<HttpConnection>;
+
+// What all connections of a server share.
+struct HttpShared {
+  HttpServerOptions options;
+  HttpHandler handler;
+  std::atomic<bool> is_draining{false};
+  std::atomic<int> n_connections{0};
+  std::atomic<int> n_running{0};  // requests between their last byte in and their last byte out
+  asio::io_context* helper = nullptr;  // runs the handler for large bodies
+};
+
+// One thread that serves its share of the connections.
+struct IoThread {
+  std::unordered_set<HttpConnection*> connections;
+  std::shared_ptr<ConnectionWakeQueue> wakes = std::make_shared<ConnectionWakeQueue>();
+  asio::io_context context{1};  // after what its handlers refer to
+};
+
+class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
+ public:
+  HttpConnection(tcp::socket socket, IoThread& thread, HttpShared& shared);
+  ~HttpConnection();
+  HttpConnection(const HttpConnection&) = delete;
+  HttpConnection& operator=(const HttpConnection&) = delete;
+
+  asio::awaitable<void> run();
+  // The connection limit is reached: says so and closes.
+  asio::awaitable<void> run_refused();
+  void wake();
+  void close_if_idle();
+
+ private:
+  using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
+
+  asio::awaitable<bool> serve_one();
+  asio::awaitable<bool> read_head(Parser& parser);
+  asio::awaitable<bool> read_body(Parser& parser);
+  asio::awaitable<bool> answer_refusal(Parser& parser, const HttpResponse& response);
+  asio::awaitable<bool> handle(HttpRequest request);
+  asio::awaitable<Reply> call_handler(HttpRequest request);
+  asio::awaitable<bool> answer_from_source(Reply& reply);
+  asio::awaitable<void> wait_for_wake();
+
+  asio::awaitable<bool> fill();
+  asio::awaitable<bool> write(std::string_view bytes);
+  asio::awaitable<bool> write_response(const HttpResponse& response);
+  asio::awaitable<void> refuse(int status, std::string_view reason);
+  asio::awaitable<void> close();
+
+  void set_deadline(std::chrono::milliseconds limit);
+  void clear_deadline();
+  void watch_client();
+  void stop_watching();
+  std::string head_of(const HttpResponse& response, std::string_view framing) const;
+
+  tcp::socket socket_;
+  IoThread& thread_;
+  HttpShared& shared_;
+  boost::beast::flat_buffer buffer_;  // bytes received and not parsed yet
+  asio::steady_timer deadline_;
+  asio::steady_timer wake_timer_;  // never expires: cancelled to wake the coroutine
+  std::shared_ptr<ConnectionWakeQueue::Slot> slot_;
+  uint64_t watch_number_ = 0;  // tells a stale watcher from the present one
+  bool is_woken_ = false;
+  bool is_client_gone_ = false;
+  bool is_timed_out_ = false;
+  bool is_idle_ = false;
+  bool keeps_alive_ = true;
+  bool has_unread_input_ =
+      false;  // closing must not reset the connection before the answer is read
+  bool is_http_1_0_ = false;
+  bool is_head_request_ = false;
+};
+
+}  // namespace millrace
