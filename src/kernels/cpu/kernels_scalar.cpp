@@ -1,0 +1,9 @@
+// The portable tier, compiled for the baseline processor.
+#include "kernels/cpu/isa_scalar.h"
+#include "kernels/cpu/kernels.inl.h"
+
+namespace millrace::kernels {
+
+constexpr KernelTable kScalarKernels = make_table<Scalar<8>>();
+
+}  // namespace millrace::kernels

@@ -1,0 +1,41 @@
+#pragma once
+// The functions that exist once per instruction set. Immutable; any thread.
+// Included by the instruction-set units, so only C headers and plain types here.
+
+#include <stdint.h>
+
+#include "kernels/panel.h"
+
+namespace millrace::kernels {
+
+enum class Isa : uint8_t;  // kernels/isa.h
+
+// out[r * out_stride + n] = dot(weight row n, activation row r) for n in the given panels.
+struct LinearJob {
+  const uint8_t* panels;  // first byte of panel 0
+  int64_t panel_bytes;
+  int64_t first_panel, end_panel;
+  int64_t n_in, n_out;
+  const uint8_t* rows;  // [n_rows] activation rows of the kind that the format wants
+  int64_t row_bytes;
+  int64_t n_rows;
+  float* out;
+  int64_t out_stride;  // floats
+};
+
+struct KernelTable {
+  int vector_floats;  // floats per register
+  // Indexed by PanelFormat.
+  void (*linear[kPanelFormats])(const LinearJob& job);
+  // Indexed by ActivationKind; writes the whole row including its padding.
+  void (*quantise[kActivationKinds])(const float* x, int64_t n_in, void* row);
+};
+
+const KernelTable& kernel_table(Isa isa);
+
+// One object per unit in kernels/cpu/.
+extern const KernelTable kScalarKernels;
+extern const KernelTable kAvx2Kernels;
+extern const KernelTable kAvx512Kernels;
+
+}  // namespace millrace::kernels

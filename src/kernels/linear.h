@@ -1,0 +1,69 @@
+#pragma once
+// Matrix products of quantised weights: pack once at load, then multiply activation rows.
+// LinearWeights is immutable after pack; quantise_row and linear may run on any thread.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/buffer.h"
+#include "base/result.h"
+#include "base/worker_pool.h"
+#include "kernels/isa.h"
+#include "kernels/panel.h"
+#include "tensor/tensor_view.h"
+
+namespace millrace::kernels {
+
+class LinearWeights {
+ public:
+  LinearWeights() = default;  // no rows
+
+  // weight: [n_out rows, n_in]. Runs on all workers of the pool; the caller is worker 0. Every
+  // value keeps the exact meaning it has in the file. Fails when the tensor is not a matrix, its
+  // data is shorter than its shape, or n_in is not a multiple of the format's block.
+  static Result<LinearWeights> pack(const TensorView& weight, WorkerPool& pool);
+
+  int64_t n_out() const { return n_out_; }
+  int64_t n_in() const { return n_in_; }
+  int64_t n_panels() const { return (n_out_ + kPanelRows - 1) / kPanelRows; }
+  PanelFormat format() const { return format_; }
+  ActivationKind activation() const { return kPanelActivation[static_cast<int>(format_)]; }
+  size_t bytes() const { return panels_.size(); }
+  int64_t panel_bytes() const { return panel_bytes_; }
+  const std::byte* panels() const { return panels_.data(); }
+
+ private:
+  PanelFormat format_ = PanelFormat::kF32;
+  int64_t n_out_ = 0;
+  int64_t n_in_ = 0;
+  int64_t panel_bytes_ = 0;
+  Buffer panels_;
+};
+
+// The panel format that weights of a type are packed into. F16 becomes kBF16 instead when every
+// value of the tensor is exactly representable there. Types without a panel of their own
+// (Q4_1, Q5_1, Q2_K, Q5_K) become kGrouped8, Q5_0 becomes kQ8_0, Q3_K becomes kQ6_K: exact, at more
+// memory.
+PanelFormat panel_format(DType dtype);
+
+// Bytes of one activation row: a multiple of 64, and an odd number of cache lines so that the same
+// block of many rows does not fall into one cache set. Rows start at multiples of 64 bytes.
+size_t activation_row_bytes(ActivationKind kind, int64_t n_in);
+
+// x: [n_in] -> row: activation_row_bytes(kind, n_in). A function of x alone. Non-finite inputs give
+// NaN results in linear; a group whose largest magnitude is below 1e-33 counts as zero.
+void quantise_row(Isa isa, ActivationKind kind, const float* x, int64_t n_in, void* row);
+
+// out[r * out_stride + n] = dot(W[n], row r) for every row and this worker's share of the panels.
+// No barrier inside; workers write disjoint columns. A row's results do not depend on n_rows, its
+// place among the rows, or n_workers, bit for bit.
+void linear(Isa isa,
+            const LinearWeights& weights,
+            const void* rows,
+            int64_t n_rows,
+            float* out,
+            int64_t out_stride,
+            int worker,
+            int n_workers);
+
+}  // namespace millrace::kernels
