@@ -16,24 +16,37 @@
 namespace millrace {
 namespace {
 
-constexpr int kLanes = 8;  // independent partial sums, so that the compiler can use vectors
+// Four partial sums side by side: the order of additions is fixed by the source on every machine.
+using Lanes = float __attribute__((vector_size(16)));
+constexpr int kLanes = 4;
+
 constexpr float kSmallest = 0x1p-26f;  // no step below 2^-24 can be stored, so these become 0
 
-float sum_lanes(const float* lanes) {
-  return ((lanes[0] + lanes[4]) + (lanes[1] + lanes[5])) +
-         ((lanes[2] + lanes[6]) + (lanes[3] + lanes[7]));
+Lanes load_lanes(const float* x) {
+  Lanes lanes;
+  std::memcpy(&lanes, x, sizeof(lanes));
+  return lanes;
 }
 
-float round_to_grid(float x, float low, float high) {
-  return (clamp(x, low, high) + 12582912.0f) - 12582912.0f;
+float sum_lanes(Lanes lanes) {
+  return (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]);
+}
+
+Lanes round_to_grid(Lanes x, float low, float high) {
+  const Lanes lows = Lanes{} + low;
+  const Lanes highs = Lanes{} + high;
+  x = x > lows ? x : lows;
+  x = x < highs ? x : highs;
+  return (x + 12582912.0f) - 12582912.0f;
 }
 
 // Large weights matter more to the layer's output than small ones: |x| plus the group's deviation.
 template <int kCount>
 void weigh(const float* x, float* weights) {
-  float squares[kLanes] = {};
+  Lanes squares = {};
   for (int i = 0; i < kCount; i += kLanes) {
-    for (int lane = 0; lane < kLanes; ++lane) squares[lane] += x[i + lane] * x[i + lane];
+    const Lanes value = load_lanes(x + i);
+    squares += value * value;
   }
   const float deviation = std::sqrt(sum_lanes(squares) / kCount);
   for (int i = 0; i < kCount; ++i) weights[i] = std::fabs(x[i]) + deviation;
@@ -54,16 +67,14 @@ float fit_symmetric(const float* x) {
   float best_scale = 0.0f;
   for (int step = -kSteps; step <= kSteps; ++step) {
     const float inverse = -(kCentre + 0.1f * static_cast<float>(step)) / largest;
-    float xq[kLanes] = {};
-    float qq[kLanes] = {};
+    Lanes xq = {};
+    Lanes qq = {};
     for (int i = 0; i < kCount; i += kLanes) {
-      for (int lane = 0; lane < kLanes; ++lane) {
-        const float value = x[i + lane];
-        const float q = round_to_grid(value * inverse, -kCentre, kCentre - 1);
-        const float weighted = weights[i + lane] * q;
-        xq[lane] += weighted * value;
-        qq[lane] += weighted * q;
-      }
+      const Lanes value = load_lanes(x + i);
+      const Lanes q = round_to_grid(value * inverse, -kCentre, kCentre - 1);
+      const Lanes weighted = load_lanes(weights + i) * q;
+      xq += weighted * value;
+      qq += weighted * q;
     }
     const float sum_xq = sum_lanes(xq);
     const float sum_qq = sum_lanes(qq);
@@ -89,31 +100,28 @@ struct WeightedSums {
 template <int kCount, int kMax>
 WeightedSums round_and_sum(
     const float* x, const float* weights, float low, float inverse, float* levels) {
-  float w[kLanes] = {}, sx[kLanes] = {}, sq[kLanes] = {}, sqq[kLanes] = {}, sxq[kLanes] = {};
+  Lanes w = {}, sx = {}, sq = {}, sqq = {}, sxq = {};
   for (int i = 0; i < kCount; i += kLanes) {
-    for (int lane = 0; lane < kLanes; ++lane) {
-      const float value = x[i + lane];
-      const float weight = weights[i + lane];
-      const float q = round_to_grid((value - low) * inverse, 0.0f, kMax);
-      levels[i + lane] = q;
-      w[lane] += weight;
-      sx[lane] += weight * value;
-      sq[lane] += weight * q;
-      sqq[lane] += weight * q * q;
-      sxq[lane] += weight * value * q;
-    }
+    const Lanes value = load_lanes(x + i);
+    const Lanes weight = load_lanes(weights + i);
+    const Lanes q = round_to_grid((value - low) * inverse, 0.0f, kMax);
+    std::memcpy(levels + i, &q, sizeof(q));
+    w += weight;
+    sx += weight * value;
+    sq += weight * q;
+    sqq += weight * q * q;
+    sxq += weight * value * q;
   }
   return {sum_lanes(w), sum_lanes(sx), sum_lanes(sq), sum_lanes(sqq), sum_lanes(sxq)};
 }
 
 template <int kCount>
 float weighted_error(const float* x, const float* weights, const float* levels, AffineFit fit) {
-  float error[kLanes] = {};
+  Lanes error = {};
   for (int i = 0; i < kCount; i += kLanes) {
-    for (int lane = 0; lane < kLanes; ++lane) {
-      const float miss = fit.scale * levels[i + lane] - fit.min - x[i + lane];
-      error[lane] += weights[i + lane] * miss * miss;
-    }
+    const Lanes decoded = fit.scale * load_lanes(levels + i) - fit.min;
+    const Lanes miss = decoded - load_lanes(x + i);
+    error += load_lanes(weights + i) * miss * miss;
   }
   return sum_lanes(error);
 }
