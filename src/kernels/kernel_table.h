@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 
+#include "kernels/kv_page.h"
 #include "kernels/panel.h"
 
 namespace millrace::kernels {
@@ -23,12 +24,23 @@ struct LinearJob {
   int64_t out_stride;  // floats
 };
 
+struct AttentionJob;  // attention.h
+struct KvWrite;
+struct ResidualNorm;  // norm.h
+struct HeadRotation;  // rope.h
+
 struct KernelTable {
   int vector_floats;  // floats per register
   // Indexed by PanelFormat.
   void (*linear[kPanelFormats])(const LinearJob& job);
   // Indexed by ActivationKind; writes the whole row including its padding.
   void (*quantise[kActivationKinds])(const float* x, int64_t n_in, void* row);
+  // Indexed by KvType.
+  void (*attend[2])(const AttentionJob& job);
+  void (*store_kv[2])(const KvWrite& write);
+  void (*residual_norm)(const ResidualNorm& job);
+  void (*rotate_head)(const HeadRotation& job);
+  void (*swiglu)(const float* gate, const float* up, int64_t n, float* out);
 };
 
 const KernelTable& kernel_table(Isa isa);

@@ -11,10 +11,12 @@ enum class KvType : uint8_t { kBF16, kF32 };
 // "bf16" or "f32".
 const char* kv_type_name(KvType type);
 
-// A page is K followed by V, values interleaved in pairs so that a BF16 pair is one 32-bit word:
-//   K [head_dim/2][64 tokens][2 dims]    V [32 token pairs][v_dim][2 tokens]
-// V rows are padded to 16 values so that a kernel never has a partial vector; K needs no padding
-// because its lanes are tokens. Tokens that were never written may hold anything.
+// A page is K followed by V. The lanes of K are tokens, those of V are dims, so that no kernel adds
+// across lanes; BF16 interleaves what is summed in pairs, so that a pair is one 32-bit word:
+//   kBF16  K [head_dim/2][64 tokens][2 dims]    V [32 token pairs][v_dim][2 tokens]
+//   kF32   K [head_dim][64 tokens]              V [64 tokens][v_dim]
+// V rows are padded to 16 values so that a kernel never has a partial vector. Tokens that were
+// never written may hold anything.
 struct PageFormat {
   static constexpr int kTokens = 64;
 

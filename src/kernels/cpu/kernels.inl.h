@@ -6,7 +6,15 @@
 // C++ library compiled here could be kept by the linker for the whole program and then fail on an
 // older processor); everything in an unnamed namespace; no weak symbol leaves the object.
 
+#include "kernels/cpu/attention.inl.h"
+#include "kernels/cpu/linear_float.inl.h"
+#include "kernels/cpu/linear_int16.inl.h"
+#include "kernels/cpu/linear_int8.inl.h"
 #include "kernels/cpu/math.inl.h"
+#include "kernels/cpu/quantise.inl.h"
+#include "kernels/cpu/norm.inl.h"
+#include "kernels/cpu/rope.inl.h"
+#include "kernels/cpu/swiglu.inl.h"
 #include "kernels/kernel_table.h"
 
 namespace millrace::kernels {
@@ -16,8 +24,23 @@ template <class V>
 constexpr KernelTable make_table() {
   return {
       .vector_floats = V::kWidth,
-      .linear = {},
-      .quantise = {},
+      .linear = {linear_panels<V, FloatPanel<V, F32Codec<V>>>,
+                 linear_panels<V, FloatPanel<V, F16Codec<V>>>,
+                 linear_panels<V, FloatPanel<V, BF16Codec<V>>>,
+                 linear_panels<V, Q8_0Panel<V>>,
+                 linear_panels<V, Q4_0Panel<V>>,
+                 linear_panels<V, Q4_KPanel<V>>,
+                 linear_panels<V, Q6_KPanel<V>>,
+                 linear_panels<V, Grouped8Panel<V>>},
+      .quantise = {copy_floats<V>,
+                   quantise_blocks<V, Int8Block>,
+                   quantise_blocks<V, Int8Per32Block>,
+                   quantise_blocks<V, Int16Block>},
+      .attend = {attend_bf16<V>, attend_f32<V>},
+      .store_kv = {store_kv_bf16, store_kv_f32},
+      .residual_norm = residual_norm<V>,
+      .rotate_head = rotate_head<V>,
+      .swiglu = swiglu<V>,
   };
 }
 

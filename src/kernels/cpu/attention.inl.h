@@ -1,0 +1,328 @@
+#pragma once
+// Flash attention over KV pages, for any register type V. A row of scores, its softmax and its
+// output are computed by the same operations in the same order whatever rows share the tile: rows
+// only share loads of K and V.
+
+#include "kernels/attention.h"
+#include "kernels/cpu/inline.h"
+#include "kernels/cpu/math.inl.h"
+#include "tensor/half.h"
+
+namespace millrace::kernels {
+namespace {
+
+constexpr int kPage = PageFormat::kTokens;
+constexpr float kMinusInfinity = -__builtin_inff();
+alignas(64) constexpr float kLaneIndex[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+
+// Two registers of a page: dims 2i and 2i + 1 of K for kWidth tokens from `token` on, or tokens 2i
+// and 2i + 1 of V for kWidth dims from `dim` on.
+template <class V>
+struct Bf16Page {
+  struct Pair {
+    typename V::F first, second;
+  };
+  MR_INLINE static Pair keys(const uint8_t* k, int i, int token) {
+    return split(k + 4 * (i * kPage + token));
+  }
+  MR_INLINE static Pair values(const uint8_t* v, int i, int dim, int v_dim) {
+    return split(v + 4 * (i * v_dim + dim));
+  }
+  MR_INLINE static Pair split(const uint8_t* words) {
+    const typename V::I pairs = V::load_i(words);
+    return {V::low_bf16(pairs), V::high_bf16(pairs)};
+  }
+};
+
+template <class V>
+struct F32Page {
+  struct Pair {
+    typename V::F first, second;
+  };
+  MR_INLINE static Pair keys(const uint8_t* k, int i, int token) {
+    return load(k, 2 * i * kPage + token, kPage);
+  }
+  MR_INLINE static Pair values(const uint8_t* v, int i, int dim, int v_dim) {
+    return load(v, 2 * i * v_dim + dim, v_dim);
+  }
+  MR_INLINE static Pair load(const uint8_t* base, int at, int stride) {
+    const float* p = reinterpret_cast<const float*>(base) + at;
+    return {V::load(p), V::load(p + stride)};
+  }
+};
+
+// Registers side by side in a tile of kRows rows: enough independent sums to hide the latency of an
+// fma, few enough to stay in registers (16 of them at 8 lanes, 32 at 16 lanes).
+template <class V, int kRows>
+constexpr int tile_vectors() {
+  if (V::kWidth == 16) return 4;
+  return kRows == 1 ? 8 : kRows == 2 ? 4 : 2;
+}
+
+// What one row has seen of the chunk so far. `output` is relative to 2^peak.
+struct RowState {
+  float peak;
+  float sum;
+  float total_peak;  // of the chunks before
+  float total_sum;
+};
+
+struct Scratch {
+  RowState* rows;  // [kAttentionRows]
+  float* output;   // [kAttentionRows, v_dim], of the chunk
+  float* total;    // [kAttentionRows, v_dim], of the chunks before
+  float* scores;   // [4, kPage]
+};
+
+// scores[r][token] = q row r . k token, for tokens 0 .. n_tokens rounded up to whole tiles.
+template <class V, class Page, int kRows>
+MR_INLINE void score_tile(
+    const float* const* q, const uint8_t* k, int head_dim, int n_tokens, float* scores) {
+  using F = typename V::F;
+  constexpr int kVectors = tile_vectors<V, kRows>();
+  for (int token = 0; token < n_tokens; token += kVectors * V::kWidth) {
+    F sum[kRows][kVectors];
+    for (int r = 0; r < kRows; ++r) {
+      for (int n = 0; n < kVectors; ++n) sum[r][n] = V::zero();
+    }
+    for (int i = 0; i < head_dim / 2; ++i) {
+      F first[kRows], second[kRows];
+      for (int r = 0; r < kRows; ++r) {
+        first[r] = V::set1(q[r][2 * i]);
+        second[r] = V::set1(q[r][2 * i + 1]);
+      }
+      for (int n = 0; n < kVectors; ++n) {
+        const auto keys = Page::keys(k, i, token + n * V::kWidth);
+        for (int r = 0; r < kRows; ++r) {
+          sum[r][n] = V::fma(first[r], keys.first, sum[r][n]);
+          sum[r][n] = V::fma(second[r], keys.second, sum[r][n]);
+        }
+      }
+    }
+    for (int r = 0; r < kRows; ++r) {
+      for (int n = 0; n < kVectors; ++n) {
+        V::store(scores + r * kPage + token + n * V::kWidth, sum[r][n]);
+      }
+    }
+  }
+}
+
+// Turns the first n_valid scores into 2^(score - peak) and updates peak and sum. Returns the factor
+// for what has been summed before.
+template <class V>
+MR_INLINE float soften(float* scores, int n_valid, RowState& state) {
+  using F = typename V::F;
+  const F index = V::load(kLaneIndex);
+  F peaks = V::set1(kMinusInfinity);
+  for (int token = 0; token < n_valid; token += V::kWidth) {
+    const F valid = V::set1(static_cast<float>(n_valid - token));
+    const F masked = V::select_less(index, valid, V::load(scores + token), V::set1(kMinusInfinity));
+    V::store(scores + token, masked);
+    peaks = V::max(peaks, masked);
+  }
+  const float page_peak = V::max_lane(peaks);
+  const float peak = page_peak > state.peak ? page_peak : state.peak;
+  F sums = V::zero();
+  for (int token = 0; token < n_valid; token += V::kWidth) {
+    const F p = exp2<V>(V::sub(V::load(scores + token), V::set1(peak)));
+    V::store(scores + token, p);
+    sums = V::add(sums, p);
+  }
+  const float factor = peak == state.peak ? 1.0f : V::max_lane(exp2<V>(V::set1(state.peak - peak)));
+  state.sum = state.sum * factor + V::sum(sums);
+  state.peak = peak;
+  return factor;
+}
+
+// output[r][dims] += p[r][token] * v[token][dims] for whole pairs of tokens, in order.
+template <class V, class Page, int kRows, int kVectors>
+MR_INLINE void mix_dims(const float* const* p,
+                        const uint8_t* v,
+                        int v_dim,
+                        int dim,
+                        int first_pair,
+                        int end_pair,
+                        float* const* output) {
+  using F = typename V::F;
+  F sum[kRows][kVectors];
+  for (int r = 0; r < kRows; ++r) {
+    for (int n = 0; n < kVectors; ++n) sum[r][n] = V::load(output[r] + dim + n * V::kWidth);
+  }
+  for (int i = first_pair; i < end_pair; ++i) {
+    F first[kRows], second[kRows];
+    for (int r = 0; r < kRows; ++r) {
+      first[r] = V::set1(p[r][2 * i]);
+      second[r] = V::set1(p[r][2 * i + 1]);
+    }
+    for (int n = 0; n < kVectors; ++n) {
+      const auto values = Page::values(v, i, dim + n * V::kWidth, v_dim);
+      for (int r = 0; r < kRows; ++r) {
+        sum[r][n] = V::fma(first[r], values.first, sum[r][n]);
+        sum[r][n] = V::fma(second[r], values.second, sum[r][n]);
+      }
+    }
+  }
+  for (int r = 0; r < kRows; ++r) {
+    for (int n = 0; n < kVectors; ++n) V::store(output[r] + dim + n * V::kWidth, sum[r][n]);
+  }
+}
+
+template <class V, class Page, int kRows>
+MR_INLINE void mix_tile(const float* const* p,
+                        const uint8_t* v,
+                        int v_dim,
+                        int first_pair,
+                        int end_pair,
+                        float* const* output) {
+  constexpr int kVectors = tile_vectors<V, kRows>();
+  int dim = 0;
+  for (; dim + kVectors * V::kWidth <= v_dim; dim += kVectors * V::kWidth) {
+    mix_dims<V, Page, kRows, kVectors>(p, v, v_dim, dim, first_pair, end_pair, output);
+  }
+  for (; dim < v_dim; dim += V::kWidth) {
+    mix_dims<V, Page, kRows, 1>(p, v, v_dim, dim, first_pair, end_pair, output);
+  }
+}
+
+// The tokens of one row from pair `first_pair` on. Tokens beyond n_valid are never read: a page may
+// hold another sequence's old values there, and 0 times infinity is not 0.
+template <class V, class Page>
+MR_INLINE void mix_row_end(
+    const float* p, const uint8_t* v, int v_dim, int first_pair, int n_valid, float* output) {
+  mix_tile<V, Page, 1>(&p, v, v_dim, first_pair, n_valid / 2, &output);
+  if (n_valid % 2 == 0) return;
+  for (int dim = 0; dim < v_dim; dim += V::kWidth) {
+    const auto values = Page::values(v, n_valid / 2, dim, v_dim);
+    const auto sum = V::load(output + dim);
+    V::store(output + dim, V::fma(V::set1(p[n_valid - 1]), values.first, sum));
+  }
+}
+
+// Rows row .. row + kRows - 1 of the job against one page. All of them see at least one token of
+// it.
+template <class V, class Page, int kRows>
+void attend_page(const AttentionJob& job, const uint8_t* page, int64_t start, int row, Scratch s) {
+  const float* q[kRows];
+  const float* p[kRows];
+  float* output[kRows];
+  int n_valid[kRows];
+  for (int r = 0; r < kRows; ++r) {
+    const int token = (row + r) / job.n_heads;
+    q[r] = job.q + token * job.q_stride + (row + r) % job.n_heads * job.head_dim;
+    p[r] = s.scores + r * kPage;
+    output[r] = s.output + (row + r) * job.v_dim;
+    const int64_t n_seen = job.position + token + 1 - start;
+    n_valid[r] = n_seen < kPage ? static_cast<int>(n_seen) : kPage;
+  }
+  // Later rows see at least as much as earlier ones.
+  score_tile<V, Page, kRows>(q, page, job.head_dim, n_valid[kRows - 1], s.scores);
+  for (int r = 0; r < kRows; ++r) {
+    const float factor = soften<V>(s.scores + r * kPage, n_valid[r], s.rows[row + r]);
+    if (factor == 1.0f) continue;
+    for (int dim = 0; dim < job.v_dim; dim += V::kWidth) {
+      V::store(output[r] + dim, V::mul(V::load(output[r] + dim), V::set1(factor)));
+    }
+  }
+  const uint8_t* v = page + job.k_bytes;
+  const int n_shared = n_valid[0] / 2;
+  mix_tile<V, Page, kRows>(p, v, job.v_dim, 0, n_shared, output);
+  for (int r = 0; r < kRows; ++r) {
+    if (n_valid[r] == 2 * n_shared) continue;
+    mix_row_end<V, Page>(p[r], v, job.v_dim, n_shared, n_valid[r], output[r]);
+  }
+}
+
+// Adds the chunk's state of a row to that of the chunks before, and clears the former.
+template <class V>
+MR_INLINE void merge_chunk(RowState& state, float* output, float* total, int v_dim) {
+  using F = typename V::F;
+  const float peak = state.peak > state.total_peak ? state.peak : state.total_peak;
+  const F old_factor = exp2<V>(V::set1(state.total_peak - peak));
+  const F new_factor = exp2<V>(V::set1(state.peak - peak));
+  for (int dim = 0; dim < v_dim; dim += V::kWidth) {
+    const F kept = V::mul(V::load(total + dim), old_factor);
+    V::store(total + dim, V::fma(V::load(output + dim), new_factor, kept));
+    V::store(output + dim, V::zero());
+  }
+  state.total_sum = state.total_sum * V::max_lane(old_factor) + state.sum * V::max_lane(new_factor);
+  state.total_peak = peak;
+  state.peak = kMinusInfinity;
+  state.sum = 0;
+}
+
+template <class V>
+MR_INLINE void finish_row(const RowState& state, const float* total, int head_dim, float* out) {
+  const auto sum = V::set1(state.total_sum);
+  int dim = 0;
+  for (; dim + V::kWidth <= head_dim; dim += V::kWidth) {
+    V::store(out + dim, V::div(V::load(total + dim), sum));
+  }
+  if (dim < head_dim) {
+    V::store_partial(out + dim, V::div(V::load(total + dim), sum), head_dim - dim);
+  }
+}
+
+template <class V, class Page>
+void attend(const AttentionJob& job) {
+  const int n_rows = job.n_tokens * job.n_heads;
+  Scratch s;
+  s.output = job.scratch;
+  s.total = s.output + kAttentionRows * job.v_dim;
+  s.scores = s.total + kAttentionRows * job.v_dim;
+  s.rows = reinterpret_cast<RowState*>(s.scores + 4 * kPage);
+  for (int i = 0; i < n_rows * job.v_dim; ++i) s.output[i] = s.total[i] = 0;
+  for (int r = 0; r < n_rows; ++r) s.rows[r] = {kMinusInfinity, 0, kMinusInfinity, 0};
+
+  const int64_t n_pages = (job.position + job.n_tokens + kPage - 1) / kPage;
+  for (int64_t index = 0; index < n_pages; ++index) {
+    const int64_t start = index * kPage;
+    const uint8_t* page = job.pages + job.blocks[index] * job.block_bytes;
+    // Rows of earlier tokens than this page have nothing to see in it.
+    const int64_t first_token = start > job.position ? start - job.position : 0;
+    int row = static_cast<int>(first_token) * job.n_heads;
+    for (; row + 4 <= n_rows; row += 4) attend_page<V, Page, 4>(job, page, start, row, s);
+    if (n_rows - row == 3) attend_page<V, Page, 3>(job, page, start, row, s);
+    if (n_rows - row == 2) attend_page<V, Page, 2>(job, page, start, row, s);
+    if (n_rows - row == 1) attend_page<V, Page, 1>(job, page, start, row, s);
+
+    if ((index + 1) % kAttentionChunkPages != 0 && index + 1 != n_pages) continue;
+    for (int r = 0; r < n_rows; ++r) {
+      if (s.rows[r].sum == 0) continue;  // the row ended in an earlier chunk
+      merge_chunk<V>(s.rows[r], s.output + r * job.v_dim, s.total + r * job.v_dim, job.v_dim);
+    }
+  }
+  for (int r = 0; r < n_rows; ++r) {
+    float* out = job.out + r / job.n_heads * job.out_stride + r % job.n_heads * job.head_dim;
+    finish_row<V>(s.rows[r], s.total + r * job.v_dim, job.head_dim, out);
+  }
+}
+
+template <class V>
+void attend_bf16(const AttentionJob& job) {
+  attend<V, Bf16Page<V>>(job);
+}
+
+template <class V>
+void attend_f32(const AttentionJob& job) {
+  attend<V, F32Page<V>>(job);
+}
+
+inline void store_kv_bf16(const KvWrite& write) {
+  uint32_t* k = reinterpret_cast<uint32_t*>(write.page) + write.slot;
+  for (int i = 0; i < write.head_dim / 2; ++i) {
+    k[i * kPage] = f32_to_bf16(write.k[2 * i]) | uint32_t{f32_to_bf16(write.k[2 * i + 1])} << 16;
+  }
+  uint16_t* v = reinterpret_cast<uint16_t*>(write.page + write.k_bytes);
+  v += write.slot / 2 * write.v_dim * 2 + write.slot % 2;
+  for (int i = 0; i < write.head_dim; ++i) v[2 * i] = f32_to_bf16(write.v[i]);
+}
+
+inline void store_kv_f32(const KvWrite& write) {
+  float* k = reinterpret_cast<float*>(write.page) + write.slot;
+  for (int i = 0; i < write.head_dim; ++i) k[i * kPage] = write.k[i];
+  float* v = reinterpret_cast<float*>(write.page + write.k_bytes) + write.slot * write.v_dim;
+  for (int i = 0; i < write.head_dim; ++i) v[i] = write.v[i];
+}
+
+}  // namespace
+}  // namespace millrace::kernels
