@@ -18,11 +18,12 @@ enum class RotaryStyle : uint8_t {
   kHalfSplit,  // (0,d/2), (1,d/2+1), ...
 };
 
-enum class RopeScaling : uint8_t { kNone, kLinear, kFactors, kYarn };
+enum class RopeScalingType : uint8_t { kNone, kLinear, kYarn };
 
 struct RopeSpec {
   RotaryStyle style = RotaryStyle::kAdjacent;
-  RopeScaling scaling = RopeScaling::kNone;
+  RopeScalingType scaling = RopeScalingType::kNone;
+  bool has_factors = false;  // rope_freqs.weight divides every frequency (Llama 3.1)
   double base = 10000.0;
   double factor = 1.0;                  // linear and yarn: positions shrink by it
   int64_t original_context_length = 0;  // yarn
@@ -62,5 +63,15 @@ Result<ModelSpec> read_model_spec(const GgufFile& file);
 
 // "llama", "qwen2", ...
 std::vector<std::string> known_architectures();
+
+// A tensor the decoder wants; shape innermost first, as in GGUF.
+struct ExpectedTensor {
+  std::string name;
+  int64_t n_in = 0;
+  int64_t n_out = 1;  // 1: a vector
+};
+
+// Everything a file of this spec must hold, in the order of the graph.
+std::vector<ExpectedTensor> expected_tensors(const ModelSpec& spec);
 
 }  // namespace millrace
