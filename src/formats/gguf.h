@@ -17,6 +17,8 @@
 
 namespace millrace {
 
+struct ShardName;
+
 class GgufFile {
  public:
   // Maps the file, or all files of its set when the name is one of a set's
@@ -44,6 +46,9 @@ class GgufFile {
   void drop_pages() const;
 
  private:
+  static Result<GgufFile> open_set(const ShardName& shard);
+  Result<void> check_set() const;
+
   std::string name_;
   uint32_t version_ = 0;
   int n_shards_ = 1;
