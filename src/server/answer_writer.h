@@ -1,0 +1,58 @@
+#pragma once
+// Turns the engine's events into the bytes of an answer. One writer a request, on its I/O thread.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/token_stream.h"
+
+namespace millrace {
+
+class Tokenizer;
+
+// What every chunk of one answer says alike.
+struct AnswerHead {
+  std::string id;       // "chatcmpl-..."
+  int64_t created = 0;  // seconds since 1970
+  std::string model;    // as the client called it
+};
+
+struct AnswerOptions {
+  int n_choices = 1;
+  bool streams = false;
+  bool include_usage = false;  // a stream ends with a usage chunk
+  bool has_logprobs = false;
+};
+
+// Each call appends what it has to say: a streaming writer events, another one nothing before
+// end().
+class AnswerWriter {
+ public:
+  virtual ~AnswerWriter() = default;
+  virtual void begin(std::string& out) = 0;
+  virtual void prompt(int choice, const PromptEvent& event, std::string& out) = 0;
+  virtual void token(int choice, const TokenEvent& event, std::string& out) = 0;
+  virtual void finish(int choice, const FinishEvent& event, std::string& out) = 0;
+  virtual void end(const Usage& total, std::string& out) = 0;
+};
+
+std::unique_ptr<AnswerWriter> make_chat_writer(const AnswerHead& head,
+                                               const AnswerOptions& options,
+                                               const Tokenizer& tokenizer);
+
+// echo: the text of the prompt of each choice, put before its answer; empty without echo.
+std::unique_ptr<AnswerWriter> make_completion_writer(const AnswerHead& head,
+                                                     const AnswerOptions& options,
+                                                     const Tokenizer& tokenizer,
+                                                     std::vector<std::string> echo);
+
+// A token's own text; control tokens as they are spelled; bytes that are no text as
+// "bytes:\xe2\x80".
+std::string token_label(const Tokenizer& tokenizer, TokenId token);
+
+std::string usage_json(const Usage& usage);
+const char* finish_reason_name(FinishReason reason);  // "stop" or "length"
+
+}  // namespace millrace

@@ -1,0 +1,59 @@
+#include "server/api_keys.h"
+
+#include <fstream>
+
+#include "server/http.h"
+
+namespace millrace {
+namespace {
+
+bool equals_in_constant_time(std::string_view given, std::string_view key) {
+  unsigned difference = given.size() == key.size() ? 0 : 1;
+  for (size_t i = 0; i < given.size(); ++i) {
+    difference |=
+        static_cast<unsigned char>(given[i]) ^ static_cast<unsigned char>(key[i % key.size()]);
+  }
+  return difference == 0;
+}
+
+}  // namespace
+
+Result<ApiKeys> ApiKeys::read_file(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) {
+    return fail(ErrorCode::kNotFound, "--api-key-file {}: cannot be read", path);
+  }
+  std::vector<std::string> keys;
+  for (std::string line; std::getline(file, line);) {
+    while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) {
+      line.pop_back();
+    }
+    if (!line.empty() && line.front() != '#') {
+      keys.push_back(line);
+    }
+  }
+  if (keys.empty()) {
+    return fail(ErrorCode::kInvalidArgument,
+                "--api-key-file {}: holds no key (one a line, # begins a comment)",
+                path);
+  }
+  return ApiKeys(std::move(keys));
+}
+
+bool ApiKeys::allows(std::string_view authorization) const {
+  if (is_open()) {
+    return true;
+  }
+  constexpr std::string_view kScheme = "Bearer ";
+  if (!equals_ignoring_case(authorization.substr(0, kScheme.size()), kScheme)) {
+    return false;
+  }
+  authorization.remove_prefix(kScheme.size());
+  bool is_allowed = false;
+  for (const std::string& key : keys_) {
+    is_allowed |= equals_in_constant_time(authorization, key);
+  }
+  return is_allowed;
+}
+
+}  // namespace millrace

@@ -1,0 +1,189 @@
+// Plain completions: text_completion, whole and as chunks.
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "server/answer_writer.h"
+#include "server/json_text.h"
+#include "server/legacy_logprobs.h"
+#include "server/sse.h"
+
+namespace millrace {
+namespace {
+
+struct CompletionChoice {
+  explicit CompletionChoice(const Tokenizer& tokenizer) : logprobs(tokenizer) {}
+
+  std::string echo;  // not sent yet
+  std::string text;
+  LegacyLogprobs logprobs;
+  const char* finish_reason = "stop";
+  bool has_prompt_entries = false;
+};
+
+std::vector<CompletionChoice> make_choices(const AnswerOptions& options,
+                                           const Tokenizer& tokenizer,
+                                           std::vector<std::string> echo) {
+  std::vector<CompletionChoice> choices;
+  for (size_t i = 0; i < static_cast<size_t>(options.n_choices); ++i) {
+    choices.emplace_back(tokenizer);
+    if (i < echo.size()) {
+      choices.back().echo = std::move(echo[i]);
+    }
+  }
+  return choices;
+}
+
+// Moves the prompt's tokens into the logprobs arrays.
+void add_prompt(CompletionChoice& choice, const PromptEvent& event) {
+  for (const PromptEvent::Entry& entry : event.entries) {
+    choice.logprobs.add(entry.token, entry.logprob, entry.top);
+  }
+  choice.has_prompt_entries = true;
+}
+
+// The echoed prompt in front of the first piece of the answer.
+std::string take_echo(CompletionChoice& choice) {
+  if (!choice.has_prompt_entries) {
+    choice.logprobs.skip_characters(count_characters(choice.echo));
+  }
+  return std::exchange(choice.echo, {});
+}
+
+class CompletionStreamWriter : public AnswerWriter {
+ public:
+  CompletionStreamWriter(const AnswerHead& head,
+                         const AnswerOptions& options,
+                         const Tokenizer& tokenizer,
+                         std::vector<std::string> echo)
+      : options_(options), choices_(make_choices(options, tokenizer, std::move(echo))) {
+    prefix_ = fmt::format(
+        R"(data: {{"id":{},"object":"text_completion","created":{},"model":{},"choices":[)",
+        json_string(head.id),
+        head.created,
+        json_string(head.model));
+    suffix_ = options.include_usage ? "],\"usage\":null}\n\n" : "]}\n\n";
+  }
+
+  void begin(std::string& out) override {
+    for (int i = 0; i < options_.n_choices && !options_.has_logprobs; ++i) {
+      if (const std::string echo = take_echo(state(i)); !echo.empty()) {
+        append_chunk(out, i, echo, "null");
+      }
+    }
+  }
+  void prompt(int choice, const PromptEvent& event, std::string& out) override {
+    add_prompt(state(choice), event);
+    const std::string echo = take_echo(state(choice));
+    append_chunk(out, choice, echo, "null");
+  }
+  void token(int choice, const TokenEvent& event, std::string& out) override {
+    if (options_.has_logprobs) {
+      const std::string echo = take_echo(state(choice));
+      state(choice).logprobs.add(event.token, event.logprob, event.top);
+      append_chunk(out, choice, echo + event.text, "null");
+    } else if (!event.text.empty()) {
+      append_chunk(out, choice, event.text, "null");
+    }
+  }
+  void finish(int choice, const FinishEvent& event, std::string& out) override {
+    const std::string reason = fmt::format("\"{}\"", finish_reason_name(event.reason));
+    append_chunk(out, choice, take_echo(state(choice)) + event.text, reason);
+  }
+  void end(const Usage& total, std::string& out) override {
+    if (options_.include_usage) {
+      out += prefix_;
+      out += "],\"usage\":" + usage_json(total) + "}\n\n";
+    }
+    out += kSseDone;
+  }
+
+ private:
+  CompletionChoice& state(int choice) { return choices_[static_cast<size_t>(choice)]; }
+
+  void append_chunk(std::string& out,
+                    int choice,
+                    std::string_view text,
+                    std::string_view finish_reason) {
+    LegacyLogprobs& logprobs = state(choice).logprobs;
+    out += prefix_;
+    out += fmt::format("{{\"index\":{},\"text\":", choice);
+    append_json_string(out, text);
+    out += ",\"logprobs\":";
+    out += logprobs.is_empty() ? "null" : logprobs.take_json();
+    out += ",\"finish_reason\":";
+    out += finish_reason;
+    out += '}';
+    out += suffix_;
+  }
+
+  const AnswerOptions options_;
+  std::vector<CompletionChoice> choices_;
+  std::string prefix_;  // everything of a chunk before its choice
+  std::string suffix_;  // everything after it
+};
+
+class CompletionWholeWriter : public AnswerWriter {
+ public:
+  CompletionWholeWriter(AnswerHead head,
+                        const AnswerOptions& options,
+                        const Tokenizer& tokenizer,
+                        std::vector<std::string> echo)
+      : head_(std::move(head)),
+        options_(options),
+        choices_(make_choices(options, tokenizer, std::move(echo))) {}
+
+  void begin(std::string&) override {}
+  void prompt(int choice, const PromptEvent& event, std::string&) override {
+    add_prompt(state(choice), event);
+    state(choice).text += take_echo(state(choice));
+  }
+  void token(int choice, const TokenEvent& event, std::string&) override {
+    state(choice).text += take_echo(state(choice)) + event.text;
+    if (options_.has_logprobs) {
+      state(choice).logprobs.add(event.token, event.logprob, event.top);
+    }
+  }
+  void finish(int choice, const FinishEvent& event, std::string&) override {
+    state(choice).text += take_echo(state(choice)) + event.text;
+    state(choice).finish_reason = finish_reason_name(event.reason);
+  }
+  void end(const Usage& total, std::string& out) override {
+    out = fmt::format(R"({{"id":{},"object":"text_completion","created":{},"model":{},"choices":[)",
+                      json_string(head_.id),
+                      head_.created,
+                      json_string(head_.model));
+    for (size_t i = 0; i < choices_.size(); ++i) {
+      CompletionChoice& choice = choices_[i];
+      out += fmt::format(R"({}{{"index":{},"text":{},"logprobs":{},"finish_reason":"{}"}})",
+                         i == 0 ? "" : ",",
+                         i,
+                         json_string(choice.text),
+                         options_.has_logprobs ? choice.logprobs.take_json() : "null",
+                         choice.finish_reason);
+    }
+    out += "],\"usage\":" + usage_json(total) + "}";
+  }
+
+ private:
+  CompletionChoice& state(int choice) { return choices_[static_cast<size_t>(choice)]; }
+
+  const AnswerHead head_;
+  const AnswerOptions options_;
+  std::vector<CompletionChoice> choices_;
+};
+
+}  // namespace
+
+std::unique_ptr<AnswerWriter> make_completion_writer(const AnswerHead& head,
+                                                     const AnswerOptions& options,
+                                                     const Tokenizer& tokenizer,
+                                                     std::vector<std::string> echo) {
+  if (options.streams) {
+    return std::make_unique<CompletionStreamWriter>(head, options, tokenizer, std::move(echo));
+  }
+  return std::make_unique<CompletionWholeWriter>(head, options, tokenizer, std::move(echo));
+}
+
+}  // namespace millrace
