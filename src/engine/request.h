@@ -13,23 +13,23 @@
 namespace millrace {
 
 struct Request {
-  std::vector<TokenId> prompt;  // at least one token
-  SamplingParams sampling;
+  std::vector<TokenId> prompt = {};  // at least one token
+  SamplingParams sampling = {};
 
   // Tokens to generate; absent: what the window leaves. 0 is allowed only with prompt_logprobs
   // or echo-like uses that want the prompt's figures and nothing else.
-  std::optional<int64_t> max_tokens;
-  int64_t min_tokens = 0;            // end tokens are masked before, stop strings not matched
-  std::vector<std::string> stop;     // at most kMaxStopStrings, none empty
-  std::vector<TokenId> stop_tokens;  // end tokens besides the tokenizer's own
-  bool ignore_eos = false;           // the tokenizer's end tokens are ordinary ones
+  std::optional<int64_t> max_tokens = {};
+  int64_t min_tokens = 0;                 // end tokens are masked before, stop strings not matched
+  std::vector<std::string> stop = {};     // at most kMaxStopStrings, none empty
+  std::vector<TokenId> stop_tokens = {};  // end tokens besides the tokenizer's own
+  bool ignore_eos = false;                // the tokenizer's end tokens are ordinary ones
 
-  int n = 1;                     // choices; choice i draws with child_seed(seed, i)
-  std::optional<uint64_t> seed;  // absent: random, reported in FinishEvent
+  int n = 1;                          // choices; choice i draws with child_seed(seed, i)
+  std::optional<uint64_t> seed = {};  // absent: random, reported in FinishEvent
 
   // Log probabilities are the model's own: before bias, penalties and temperature.
-  std::optional<int> n_logprobs;       // of generated tokens: 0 chosen only, up to kMaxTopLogprobs
-  std::optional<int> prompt_logprobs;  // of prompt tokens, likewise; comes as one PromptEvent
+  std::optional<int> n_logprobs = {};  // of generated tokens: 0 chosen only, up to kMaxTopLogprobs
+  std::optional<int> prompt_logprobs = {};  // of prompt tokens, likewise; comes as one PromptEvent
 
   int priority = 0;  // -1000 .. 1000, lower is served first
 };

@@ -22,10 +22,10 @@ struct SamplingParams {
   float top_p = 1;        // (0, 1]; the crossing token is kept
   float min_p = 0;        // [0, 1]; keep p >= min_p * p_max
   float typical_p = 1;    // (0, 1]; locally typical sampling, arXiv 2202.00666
-  float repetition_penalty = 1;       // (0, 100]; once per id of prompt and output
-  float frequency_penalty = 0;        // -2 .. 2; per occurrence in the output
-  float presence_penalty = 0;         // -2 .. 2; once per id of the output
-  std::vector<LogitBias> logit_bias;  // at most kMaxLogitBias, ids unique
+  float repetition_penalty = 1;            // (0, 100]; once per id of prompt and output
+  float frequency_penalty = 0;             // -2 .. 2; per occurrence in the output
+  float presence_penalty = 0;              // -2 .. 2; once per id of the output
+  std::vector<LogitBias> logit_bias = {};  // at most kMaxLogitBias, ids unique
 };
 
 inline constexpr float kGreedyTemperature = 1e-5F;

@@ -1,0 +1,47 @@
+#pragma once
+// The passes over a whole row of logits, one set of functions per instruction set. All sets give
+// bit-identical results: the arithmetic is elementwise IEEE in the same order, without FMA.
+
+#include <cstdint>
+
+#include "sample/noise.h"
+
+namespace millrace {
+
+inline constexpr int64_t kScanBlock = 64;  // tokens that share one maximum
+
+struct ScanTemperature {
+  float largest = 0;  // the largest logit of the row
+  float inverse = 1;  // 1 / temperature
+};
+
+struct RowScan {
+  const char* name;
+
+  // maxima[b] = largest of logits[64 b, 64 b + 64); false if any of the n logits is NaN or
+  // infinite.
+  bool (*block_maxima)(const float* logits, int64_t n, float* maxima);
+
+  // Sum of exp((logit - largest) * inverse), float terms added up in double in a fixed order.
+  // Blocks more than kNoiseSpan nats below the largest count as nothing; -inf does too.
+  double (*sum_of_weights)(const float* logits, int64_t n, const float* maxima, ScanTemperature t);
+
+  // Appends to tokens those of [begin, end) that can reach a score given as
+  // scale = exp(z_max - score) * (1 + slack): weight * scale >= least_winning_weight(high noise).
+  // begin is a multiple of 64; tokens has room for end - begin. Returns how many.
+  int64_t (*contenders)(const float* logits,
+                        int64_t begin,
+                        int64_t end,
+                        ScanTemperature t,
+                        NoiseKey key,
+                        float scale,
+                        TokenId* tokens);
+};
+
+extern const RowScan kRowScanPortable;
+extern const RowScan kRowScanAvx2;  // only where has_avx2()
+
+bool has_avx2();
+const RowScan& fastest_row_scan();
+
+}  // namespace millrace

@@ -1,0 +1,147 @@
+#include "sample/row_scan.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <vector>
+
+namespace millrace {
+namespace {
+
+const int64_t kSizes[] = {1, 7, 8, 63, 64, 65, 100, 2'048, 2'049, 5'001};
+
+std::vector<float> random_row(int64_t n, float spread, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0, spread);
+  std::vector<float> row(static_cast<size_t>(n));
+  for (float& x : row) {
+    x = normal(random);
+  }
+  return row;
+}
+
+std::vector<float> maxima_of(const RowScan& scan, const std::vector<float>& row) {
+  std::vector<float> maxima((row.size() + 63) / 64);
+  EXPECT_TRUE(scan.block_maxima(row.data(), static_cast<int64_t>(row.size()), maxima.data()));
+  return maxima;
+}
+
+TEST(RowScan, block_maxima_are_the_maxima_of_64_logits) {
+  for (const int64_t n : kSizes) {
+    const std::vector<float> row = random_row(n, 5, 1);
+    const std::vector<float> maxima = maxima_of(kRowScanPortable, row);
+    for (size_t i = 0; i < row.size(); ++i) {
+      EXPECT_LE(row[i], maxima[i / 64]);
+    }
+    for (size_t b = 0; b < maxima.size(); ++b) {
+      const auto begin = row.begin() + static_cast<int64_t>(b * 64);
+      const auto end = row.begin() + std::min<int64_t>(n, static_cast<int64_t>(b * 64 + 64));
+      EXPECT_EQ(maxima[b], *std::max_element(begin, end));
+    }
+  }
+}
+
+TEST(RowScan, block_maxima_notices_every_nan_and_infinity) {
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(),
+                          std::numeric_limits<float>::infinity(),
+                          -std::numeric_limits<float>::infinity()}) {
+    std::vector<float> row = random_row(205, 5, 2);
+    std::vector<float> maxima(4);
+    for (float& x : row) {
+      const float good = x;
+      x = bad;
+      EXPECT_FALSE(kRowScanPortable.block_maxima(row.data(), 205, maxima.data()));
+      if (has_avx2()) {
+        EXPECT_FALSE(kRowScanAvx2.block_maxima(row.data(), 205, maxima.data()));
+      }
+      x = good;
+    }
+    EXPECT_TRUE(kRowScanPortable.block_maxima(row.data(), 205, maxima.data()));
+  }
+}
+
+TEST(RowScan, sum_of_weights_is_exact_to_float_rounding) {
+  for (const int64_t n : kSizes) {
+    for (const float spread : {0.1F, 3.0F, 20.0F}) {
+      std::vector<float> row = random_row(n, spread, 3);
+      const std::vector<float> maxima = maxima_of(kRowScanPortable, row);
+      const float largest = *std::max_element(maxima.begin(), maxima.end());
+      if (row.back() < largest) {
+        row.back() = -std::numeric_limits<float>::infinity();
+      }
+      for (const float temperature : {0.2F, 1.0F, 7.0F}) {
+        double expected = 0;
+        for (const float x : row) {
+          expected += std::exp((double{x} - largest) / temperature);
+        }
+        const double sum = kRowScanPortable.sum_of_weights(
+            row.data(), n, maxima.data(), {.largest = largest, .inverse = 1 / temperature});
+        EXPECT_NEAR(sum / expected, 1, 1e-6);
+      }
+    }
+  }
+}
+
+TEST(RowScan, contenders_hold_every_token_that_reaches_the_score) {
+  const int64_t n = 20'000;
+  const std::vector<float> row = random_row(n, 3, 4);
+  const float largest = *std::max_element(row.begin(), row.end());
+  std::vector<TokenId> found(n);
+  size_t n_winners = 0;
+  size_t n_contenders = 0;
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    const NoiseKey key{.seed = seed, .position = 3};
+    const double score = largest + 4.0;
+    const auto scale = static_cast<float>(std::exp(largest - score) * 1.0001);
+    const int64_t n_found = kRowScanPortable.contenders(
+        row.data(), 0, n, {.largest = largest, .inverse = 1}, key, scale, found.data());
+    n_contenders += static_cast<size_t>(n_found);
+    size_t next = 0;
+    for (TokenId token = 0; token < n; ++token) {
+      const bool is_found = next < static_cast<size_t>(n_found) && found[next] == token;
+      next += is_found ? 1 : 0;
+      const double total =
+          row[static_cast<size_t>(token)] +
+          gumbel(noise_bits(key, token, kNoiseHigh), noise_bits(key, token, kNoiseLow));
+      if (total >= score) {
+        ++n_winners;
+        ASSERT_TRUE(is_found) << token;
+      }
+    }
+  }
+  EXPECT_GT(n_winners, 50U);
+  EXPECT_LT(n_contenders, 2 * n_winners);  // the test by the high word is sharp
+}
+
+TEST(RowScan, avx2_equals_portable_bit_for_bit) {
+  if (!has_avx2()) {
+    GTEST_SKIP() << "this CPU has no AVX2";
+  }
+  for (const int64_t n : kSizes) {
+    for (const float spread : {0.5F, 4.0F, 50.0F}) {
+      const std::vector<float> row = random_row(n, spread, 5);
+      const std::vector<float> maxima = maxima_of(kRowScanPortable, row);
+      EXPECT_EQ(maxima, maxima_of(kRowScanAvx2, row));
+      const ScanTemperature t{.largest = *std::max_element(maxima.begin(), maxima.end()),
+                              .inverse = 1 / 0.7F};
+      EXPECT_EQ(kRowScanPortable.sum_of_weights(row.data(), n, maxima.data(), t),
+                kRowScanAvx2.sum_of_weights(row.data(), n, maxima.data(), t));
+      std::vector<TokenId> a(row.size());
+      std::vector<TokenId> b(row.size());
+      const NoiseKey key{.seed = 0x123456789abcdef0, .position = 0x100000002};
+      for (const float scale : {0.01F, 1.0F, 30.0F}) {
+        const int64_t n_a = kRowScanPortable.contenders(row.data(), 0, n, t, key, scale, a.data());
+        const int64_t n_b = kRowScanAvx2.contenders(row.data(), 0, n, t, key, scale, b.data());
+        ASSERT_EQ(n_a, n_b);
+        EXPECT_EQ(std::vector<TokenId>(a.begin(), a.begin() + n_a),
+                  std::vector<TokenId>(b.begin(), b.begin() + n_b));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace millrace

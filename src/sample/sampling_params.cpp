@@ -1,0 +1,75 @@
+#include "sample/sampling_params.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+namespace millrace {
+namespace {
+
+// A range whose ends may be open or closed; NaN is in none.
+Result<void> check_range(
+    std::string_view name, float value, float low, float high, bool low_is_open = false) {
+  const bool is_inside = (low_is_open ? value > low : value >= low) && value <= high;
+  if (!is_inside) {
+    return fail(ErrorCode::kInvalidArgument,
+                "{} must be {} {} and at most {}, got {}",
+                name,
+                low_is_open ? "above" : "at least",
+                low,
+                high,
+                value);
+  }
+  return {};
+}
+
+Result<void> check_logit_bias(const std::vector<LogitBias>& biases, int32_t n_vocab) {
+  if (biases.size() > kMaxLogitBias) {
+    return fail(ErrorCode::kInvalidArgument,
+                "logit_bias may hold at most {} tokens, got {}",
+                kMaxLogitBias,
+                biases.size());
+  }
+  std::vector<TokenId> seen;
+  for (const LogitBias& entry : biases) {
+    if (entry.token < 0 || entry.token >= n_vocab) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "logit_bias names token {}, the vocabulary is 0 to {}",
+                  entry.token,
+                  n_vocab - 1);
+    }
+    if (auto in_range = check_range("logit_bias", entry.bias, -100, 100); !in_range) {
+      return in_range;
+    }
+    seen.push_back(entry.token);
+  }
+  std::sort(seen.begin(), seen.end());
+  if (auto twice = std::adjacent_find(seen.begin(), seen.end()); twice != seen.end()) {
+    return fail(ErrorCode::kInvalidArgument, "logit_bias names token {} twice", *twice);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> validate(const SamplingParams& params, int32_t n_vocab) {
+  if (params.top_k < 0) {
+    return fail(ErrorCode::kInvalidArgument, "top_k must be at least 0, got {}", params.top_k);
+  }
+  for (const Result<void>& check : {
+           check_range("temperature", params.temperature, 0, 1e6F),
+           check_range("top_p", params.top_p, 0, 1, true),
+           check_range("min_p", params.min_p, 0, 1),
+           check_range("typical_p", params.typical_p, 0, 1, true),
+           check_range("repetition_penalty", params.repetition_penalty, 0, 100, true),
+           check_range("frequency_penalty", params.frequency_penalty, -2, 2),
+           check_range("presence_penalty", params.presence_penalty, -2, 2),
+       }) {
+    if (!check) {
+      return check;
+    }
+  }
+  return check_logit_bias(params.logit_bias, n_vocab);
+}
+
+}  // namespace millrace
