@@ -87,8 +87,8 @@ struct Int16Block {
   int16_t values[128];  // each quad in the order 0 2 1 3: even and odd bytes of a code register
   float scale;
   int32_t padding[3];
-  int32_t sums16[8];  // of values, per 16
-  int32_t sums32[4];  // of values, per 32
+  int32_t minus_sums16[8];  // of values, per 16
+  int32_t minus_sums32[4];  // of values, per 32
 };
 static_assert(sizeof(Int8Block) == 144 && sizeof(Int8Per32Block) == 160 &&
               sizeof(Int16Block) == 320);

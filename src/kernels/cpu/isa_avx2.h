@@ -78,6 +78,13 @@ struct Avx2 {
   }
   MR_INLINE static F to_float(I a) { return _mm256_cvtepi32_ps((__m256i)a); }
   MR_INLINE static I to_int(F a) { return (I)_mm256_cvtps_epi32(a); }
+  MR_INLINE static int32_t sum_i(I a) {
+    const __m128i half =
+        _mm_add_epi32(_mm256_castsi256_si128((__m256i)a), _mm256_extracti128_si256((__m256i)a, 1));
+    const __m128i quarter = _mm_add_epi32(half, _mm_shuffle_epi32(half, _MM_SHUFFLE(1, 0, 3, 2)));
+    return _mm_cvtsi128_si32(
+        _mm_add_epi32(quarter, _mm_shuffle_epi32(quarter, _MM_SHUFFLE(2, 3, 0, 1))));
+  }
   MR_INLINE static F as_float(I a) { return _mm256_castsi256_ps((__m256i)a); }
   MR_INLINE static I as_int(F a) { return (I)_mm256_castps_si256(a); }
 
@@ -110,6 +117,13 @@ struct Avx2 {
     _mm_storeu_si128((__m128i*)p,
                      _mm_packs_epi32(_mm256_castsi256_si128((__m256i)a),
                                      _mm256_extracti128_si256((__m256i)a, 1)));
+  }
+  MR_INLINE static void store_i16_even_odd(int16_t* p, I a) {
+    const __m128i packed = _mm_packs_epi32(_mm256_castsi256_si128((__m256i)a),
+                                           _mm256_extracti128_si256((__m256i)a, 1));
+    constexpr int kOrder = _MM_SHUFFLE(3, 1, 2, 0);
+    _mm_storeu_si128((__m128i*)p,
+                     _mm_shufflehi_epi16(_mm_shufflelo_epi16(packed, kOrder), kOrder));
   }
   MR_INLINE static F low_bf16(I pairs) { return as_float(shift_left<16>(pairs)); }
   MR_INLINE static F high_bf16(I pairs) {

@@ -84,6 +84,7 @@ struct Avx512 {
   }
   MR_INLINE static F to_float(I a) { return _mm512_cvtepi32_ps((__m512i)a); }
   MR_INLINE static I to_int(F a) { return (I)_mm512_cvtps_epi32(a); }
+  MR_INLINE static int32_t sum_i(I a) { return _mm512_reduce_add_epi32((__m512i)a); }
   MR_INLINE static F as_float(I a) { return _mm512_castsi512_ps((__m512i)a); }
   MR_INLINE static I as_int(F a) { return (I)_mm512_castps_si512(a); }
 
@@ -109,6 +110,12 @@ struct Avx512 {
   }
   MR_INLINE static void store_i16(int16_t* p, I a) {
     _mm256_storeu_si256((__m256i*)p, _mm512_cvtsepi32_epi16((__m512i)a));
+  }
+  MR_INLINE static void store_i16_even_odd(int16_t* p, I a) {
+    constexpr int kOrder = _MM_SHUFFLE(3, 1, 2, 0);
+    const __m256i packed = _mm512_cvtsepi32_epi16((__m512i)a);
+    _mm256_storeu_si256((__m256i*)p,
+                        _mm256_shufflehi_epi16(_mm256_shufflelo_epi16(packed, kOrder), kOrder));
   }
   MR_INLINE static F low_bf16(I pairs) { return as_float(shift_left<16>(pairs)); }
   MR_INLINE static F high_bf16(I pairs) {

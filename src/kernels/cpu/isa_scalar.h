@@ -163,6 +163,13 @@ struct Scalar {
     const F rounded = round(a);
     return make_i([&](int i) { return static_cast<int32_t>(rounded.v[i]); });
   }
+  MR_INLINE static int32_t sum_i(I a) {
+    uint32_t r = 0;
+    for (int i = 0; i < kLanes; ++i) {
+      r += a.v[i];
+    }
+    return static_cast<int32_t>(r);
+  }
   MR_INLINE static F as_float(I a) {
     F r;
     memcpy(r.v, a.v, sizeof(r.v));
@@ -212,6 +219,12 @@ struct Scalar {
   MR_INLINE static void store_i16(int16_t* p, I a) {
     for (int i = 0; i < kLanes; ++i) {
       p[i] = static_cast<int16_t>(a.v[i]);
+    }
+  }
+  // As store_i16, with each four lanes in the order 0 2 1 3.
+  MR_INLINE static void store_i16_even_odd(int16_t* p, I a) {
+    for (int i = 0; i < kLanes; ++i) {
+      p[i] = static_cast<int16_t>(a.v[(i & ~3) | (i & 1) << 1 | (i & 2) >> 1]);
     }
   }
   // The bf16 in the low and in the high half of each lane.

@@ -1,0 +1,123 @@
+#pragma once
+// The loops of a matrix product that every weight format shares.
+//
+// A format is a struct over an instruction set V:
+//   Activation                      the record of one 128-k block of a row
+//   Block                           128 k of one panel made ready: codes and scales of 32 rows
+//   kTileRows                       activation rows that one tile takes at most
+//   prepare(panel, k, n_k, block)   fills a Block from the panel bytes for k .. k + n_k
+//   tile<kVectors, kRows>(...)      sums[row][lane] += over the block, for kVectors registers of
+//                                   panel rows by kRows activation rows
+//
+// The order of the sums of one (output row, activation row) pair is that of k alone: the tile
+// shape and the blocking of rows below only choose which pairs are computed next to each other.
+
+#include "kernels/cpu/inline.h"
+#include "kernels/kernel_table.h"
+
+namespace millrace::kernels {
+namespace {
+
+// Activation rows of one pass over the panels: their blocks should stay in the L2 cache.
+constexpr int kMaxPassRows = 64;
+constexpr int64_t kPassBytes = 256 << 10;
+
+// Panels walked side by side when few rows come: as many read streams of memory.
+constexpr int kStreams = 4;
+
+// Where a tile reads and writes: activation row r at rows + r * row_bytes, already at the block's
+// record; sums of row r at sums + r * kPanelRows.
+struct TileRows {
+  const uint8_t* rows;
+  int64_t row_bytes;
+  float* sums;
+};
+
+template <class Record>
+MR_INLINE const Record& record(const TileRows& tile, int row) {
+  return *reinterpret_cast<const Record*>(tile.rows + row * tile.row_bytes);
+}
+
+template <class V, class Format, int kRows>
+MR_INLINE void tile_panel(const typename Format::Block& block, const TileRows& tile) {
+  constexpr int kRegisters = kPanelRows / V::kWidth;
+  constexpr int kWanted = Format::template vectors<kRows>();
+  constexpr int kVectors = kWanted < kRegisters ? kWanted : kRegisters;
+  for (int v = 0; v < kRegisters; v += kVectors) {
+    Format::template tile<kVectors, kRows>(block, v * V::kWidth, tile);
+  }
+}
+
+template <class V, class Format, int kRows>
+void tile_at_most(const typename Format::Block& block, const TileRows& tile, int n_rows) {
+  if (n_rows == kRows) {
+    tile_panel<V, Format, kRows>(block, tile);
+  } else if constexpr (kRows > 1) {
+    tile_at_most<V, Format, kRows - 1>(block, tile, n_rows);
+  }
+}
+
+template <class V, class Format>
+MR_INLINE void tile_rows(const typename Format::Block& block, TileRows tile, int n_rows) {
+  for (; n_rows > 0; n_rows -= Format::kTileRows) {
+    tile_at_most<V, Format, Format::kTileRows>(
+        block, tile, n_rows < Format::kTileRows ? n_rows : Format::kTileRows);
+    tile.rows += Format::kTileRows * tile.row_bytes;
+    tile.sums += Format::kTileRows * kPanelRows;
+  }
+}
+
+// n_rows activation rows by n_panels panels; n_rows * n_panels <= kMaxPassRows.
+template <class V, class Format>
+void multiply_panels(const LinearJob& job, int64_t panel, int n_panels, int64_t row, int n_rows) {
+  alignas(64) float sums[kMaxPassRows * kPanelRows];
+  for (int i = 0; i < n_panels * n_rows * kPanelRows; i += V::kWidth) {
+    V::store(sums + i, V::zero());
+  }
+  typename Format::Block block;
+  for (int64_t k = 0; k < job.n_in; k += kActivationBlock) {
+    const int64_t left = job.n_in - k;
+    const int n_k = static_cast<int>(left < kActivationBlock ? left : kActivationBlock);
+    const uint8_t* records = job.rows + row * job.row_bytes +
+                             k / kActivationBlock * int64_t{sizeof(typename Format::Activation)};
+    for (int p = 0; p < n_panels; ++p) {
+      Format::prepare(job.panels + (panel + p) * job.panel_bytes, k, n_k, block);
+      tile_rows<V, Format>(block, {records, job.row_bytes, sums + p * n_rows * kPanelRows}, n_rows);
+    }
+  }
+  for (int p = 0; p < n_panels; ++p) {
+    const int64_t n = (panel + p) * kPanelRows;
+    const int n_valid = static_cast<int>(job.n_out - n < kPanelRows ? job.n_out - n : kPanelRows);
+    for (int r = 0; r < n_rows; ++r) {
+      float* out = job.out + (row + r) * job.out_stride + n;
+      const float* from = sums + (p * n_rows + r) * kPanelRows;
+      int i = 0;
+      for (; i + V::kWidth <= n_valid; i += V::kWidth) {
+        V::store(out + i, V::load(from + i));
+      }
+      if (i < n_valid) {
+        V::store_partial(out + i, V::load(from + i), n_valid - i);
+      }
+    }
+  }
+}
+
+template <class V, class Format>
+void linear_panels(const LinearJob& job) {
+  const int64_t fit = kPassBytes / job.row_bytes / Format::kTileRows * Format::kTileRows;
+  const int64_t at_least = fit < 4 * Format::kTileRows ? 4 * Format::kTileRows : fit;
+  const int64_t pass_rows = at_least < kMaxPassRows ? at_least : kMaxPassRows;
+  const int streams = job.n_rows <= Format::kTileRows ? kStreams : 1;
+  for (int64_t row = 0; row < job.n_rows; row += pass_rows) {
+    const int64_t left = job.n_rows - row;
+    const int n_rows = static_cast<int>(left < pass_rows ? left : pass_rows);
+    for (int64_t panel = job.first_panel; panel < job.end_panel; panel += streams) {
+      const int64_t rest = job.end_panel - panel;
+      const int n_panels = static_cast<int>(rest < streams ? rest : streams);
+      multiply_panels<V, Format>(job, panel, n_panels, row, n_rows);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace millrace::kernels

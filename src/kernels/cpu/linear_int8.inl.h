@@ -1,0 +1,210 @@
+#pragma once
+// 4-bit weights times 8-bit activations: Q4_0 and Q4_K panels.
+
+#include "kernels/cpu/inline.h"
+#include "kernels/cpu/linear_driver.inl.h"
+#include "kernels/panel.h"
+
+namespace millrace::kernels {
+namespace {
+
+template <class V>
+struct Int8Shape {
+  static constexpr int kTileRows = V::kWidth == 16 ? 6 : 4;
+  template <int kRows>
+  static constexpr int vectors() {
+    return kRows <= 2 ? 4 : 2;
+  }
+};
+
+// Nibbles [4][32][4] -> codes [8][32][4].
+template <class V>
+MR_INLINE void unpack_nibbles(const uint8_t* from, uint8_t* codes) {
+  constexpr int kHalf = 16 * kPanelRows;
+  const auto nibble = V::set1_i(0x0f0f0f0f);
+  for (int at = 0; at < kHalf; at += 4 * V::kWidth) {
+    const auto both = V::load_i(from + at);
+    V::store_i(codes + at, V::and_i(both, nibble));
+    V::store_i(codes + kHalf + at, V::and_i(V::template shift_right<4>(both), nibble));
+  }
+}
+
+// sum += codes [8][32][4] times the values of one group of 32.
+template <class V, class Activation, int kVectors, int kRows>
+MR_INLINE void add_quads(typename V::Quads (&sum)[kVectors][kRows],
+                         const uint8_t* codes,
+                         const TileRows& rows,
+                         int k) {
+  using I = typename V::I;
+  MR_UNROLL for (int quad = 0; quad < 8; ++quad) {
+    I code[kVectors];
+    MR_UNROLL for (int v = 0; v < kVectors; ++v) {
+      code[v] = V::load_i(codes + quad * (4 * kPanelRows) + v * (4 * V::kWidth));
+    }
+    MR_UNROLL for (int r = 0; r < kRows; ++r) {
+      const I values = V::broadcast(record<Activation>(rows, r).values + k + 4 * quad);
+      MR_UNROLL for (int v = 0; v < kVectors; ++v) {
+        sum[v][r] = V::dot4(sum[v][r], code[v], values);
+      }
+    }
+  }
+}
+
+template <class V>
+struct Q4_0Panel : Int8Shape<V> {
+  using Activation = Int8Per32Block;
+  struct Block {
+    int n_groups;
+    alignas(64) float scales[4][kPanelRows];
+    alignas(64) uint8_t codes[4][32 * kPanelRows];
+  };
+
+  MR_INLINE static void prepare(const uint8_t* panel, int64_t k, int n_k, Block& block) {
+    constexpr int kBytes = kPanelInfo[static_cast<int>(PanelFormat::kQ4_0)].block_bytes;
+    const uint8_t* from = panel + k / 32 * kBytes;
+    block.n_groups = n_k / 32;
+    for (int g = 0; g < block.n_groups; ++g, from += kBytes) {
+      for (int row = 0; row < kPanelRows; row += V::kWidth) {
+        V::store(&block.scales[g][row], V::load_f16(from + 2 * row));
+      }
+      unpack_nibbles<V>(from + 2 * kPanelRows, block.codes[g]);
+    }
+  }
+
+  template <int kVectors, int kRows>
+  MR_INLINE static void tile(const Block& block, int lane, const TileRows& rows) {
+    using F = typename V::F;
+    F total[kVectors][kRows];
+    MR_UNROLL for (int r = 0; r < kRows; ++r) {
+      MR_UNROLL for (int v = 0; v < kVectors; ++v) {
+        total[v][r] = V::load(rows.sums + r * kPanelRows + lane + v * V::kWidth);
+      }
+    }
+    for (int g = 0; g < block.n_groups; ++g) {
+      typename V::Quads sum[kVectors][kRows];
+      MR_UNROLL for (int v = 0; v < kVectors; ++v) {
+        MR_UNROLL for (int r = 0; r < kRows; ++r) {
+          sum[v][r] = V::quads_zero();
+        }
+      }
+      add_quads<V, Activation>(sum, block.codes[g] + 4 * lane, rows, 32 * g);
+      MR_UNROLL for (int r = 0; r < kRows; ++r) {
+        const Activation& row = record<Activation>(rows, r);
+        const F row_scale = V::set1(row.scales[g]);
+        const auto eight_sums = V::template shift_left<3>(V::broadcast(&row.sums[g]));
+        MR_UNROLL for (int v = 0; v < kVectors; ++v) {
+          const F scale = V::mul(V::load(&block.scales[g][lane + v * V::kWidth]), row_scale);
+          const auto exact = V::sub_i(V::quads_sum(sum[v][r]), eight_sums);
+          total[v][r] = V::fma(V::to_float(exact), scale, total[v][r]);
+        }
+      }
+    }
+    MR_UNROLL for (int r = 0; r < kRows; ++r) {
+      MR_UNROLL for (int v = 0; v < kVectors; ++v) {
+        V::store(rows.sums + r * kPanelRows + lane + v * V::kWidth, total[v][r]);
+      }
+    }
+  }
+};
+
+template <class V>
+struct Q4_KPanel : Int8Shape<V> {
+  using Activation = Int8Block;
+  struct Block {
+    alignas(64) float d[kPanelRows];
+    alignas(64) float dmin[kPanelRows];
+    alignas(64) int32_t scales[4][kPanelRows];  // as V::GroupScale
+    alignas(64) int32_t mins[2][kPanelRows];    // of two groups, 16 bits each
+    alignas(64) uint8_t codes[4][32 * kPanelRows];
+  };
+
+  MR_INLINE static void prepare(const uint8_t* panel, int64_t k, int /*n_k*/, Block& block) {
+    constexpr int kBytes = kPanelInfo[static_cast<int>(PanelFormat::kQ4_K)].block_bytes;
+    const uint8_t* from = panel + k / 256 * kBytes;
+    const int half = static_cast<int>(k / 128 % 2);
+    for (int row = 0; row < kPanelRows; row += V::kWidth) {
+      V::store(block.d + row, V::load_f16(from + 2 * row));
+      V::store(block.dmin + row, V::load_f16(from + 2 * (kPanelRows + row)));
+    }
+    const uint8_t* low = from + 4 * kPanelRows + half * 4 * kPanelRows;
+    const uint8_t* high = from + 12 * kPanelRows;
+    if (half == 0) {
+      prepare_scales<0>(low, high, block);
+    } else {
+      prepare_scales<4>(low, high, block);
+    }
+    const uint8_t* nibbles = from + 16 * kPanelRows + half * 4 * (16 * kPanelRows);
+    for (int g = 0; g < 4; ++g) {
+      unpack_nibbles<V>(nibbles + g * (16 * kPanelRows), block.codes[g]);
+    }
+  }
+
+  template <int kVectors, int kRows>
+  MR_INLINE static void tile(const Block& block, int lane, const TileRows& rows) {
+    typename V::ScaledSum total[kVectors][kRows];
+    MR_UNROLL for (int v = 0; v < kVectors; ++v) {
+      MR_UNROLL for (int r = 0; r < kRows; ++r) {
+        total[v][r] = V::scaled_zero();
+      }
+    }
+    for (int g = 0; g < 4; ++g) {
+      typename V::Quads sum[kVectors][kRows];
+      MR_UNROLL for (int v = 0; v < kVectors; ++v) {
+        MR_UNROLL for (int r = 0; r < kRows; ++r) {
+          sum[v][r] = V::quads_zero();
+        }
+      }
+      add_quads<V, Activation>(sum, block.codes[g] + 4 * lane, rows, 32 * g);
+      MR_UNROLL for (int v = 0; v < kVectors; ++v) {
+        const auto scale = V::load_group_scale(&block.scales[g][lane + v * V::kWidth]);
+        MR_UNROLL for (int r = 0; r < kRows; ++r) {
+          total[v][r] = V::add_scaled(total[v][r], sum[v][r], scale);
+        }
+      }
+    }
+    MR_UNROLL for (int r = 0; r < kRows; ++r) {
+      const Activation& row = record<Activation>(rows, r);
+      MR_UNROLL for (int v = 0; v < kVectors; ++v) {
+        float* to = rows.sums + r * kPanelRows + lane + v * V::kWidth;
+        finish(block, lane + v * V::kWidth, row, total[v][r], to);
+      }
+    }
+  }
+
+ private:
+  // to += a_scale * (d * sum(scale * codes * values) - dmin * sum(min * values)).
+  MR_INLINE static void finish(
+      const Block& block, int lane, const Int8Block& row, typename V::ScaledSum total, float* to) {
+    auto mins = V::dot2(V::zero_i(), V::load_i(&block.mins[0][lane]), V::broadcast(row.sums));
+    mins = V::dot2(mins, V::load_i(&block.mins[1][lane]), V::broadcast(row.sums + 2));
+    const auto scaled = V::mul(V::scaled_to_float(total), V::load(block.d + lane));
+    const auto product = V::fnma(V::to_float(mins), V::load(block.dmin + lane), scaled);
+    V::store(to, V::fma(product, V::set1(row.scale), V::load(to)));
+  }
+
+  // The four groups whose low nibbles are at `low`; their high bits start at bit kBit.
+  template <int kBit>
+  MR_INLINE static void prepare_scales(const uint8_t* low, const uint8_t* high, Block& block) {
+    const auto nibble = V::set1_i(15);
+    const auto two_bits = V::set1_i(0x30);
+    for (int row = 0; row < kPanelRows; row += V::kWidth) {
+      typename V::I mins[4];
+      MR_UNROLL for (int g = 0; g < 4; ++g) {
+        const auto lows = V::load_u8(low + g * kPanelRows + row);
+        const auto highs = V::template shift_left<4>(
+            V::template shift_right<kBit>(V::load_u8(high + g * kPanelRows + row)));
+        const auto scale = V::or_i(V::and_i(lows, nibble), V::and_i(highs, two_bits));
+        V::store_group_scale(&block.scales[g][row], V::group_scale(scale));
+        mins[g] = V::or_i(V::template shift_right<4>(lows),
+                          V::and_i(V::template shift_right<2>(highs), two_bits));
+      }
+      for (int pair = 0; pair < 2; ++pair) {
+        V::store_i(&block.mins[pair][row],
+                   V::or_i(mins[2 * pair], V::template shift_left<16>(mins[2 * pair + 1])));
+      }
+    }
+  }
+};
+
+}  // namespace
+}  // namespace millrace::kernels
