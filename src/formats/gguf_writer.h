@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -65,7 +66,7 @@ class GgufBuilder {
   uint32_t alignment_;
   uint64_t n_entries_ = 0;
   std::vector<std::string> keys_;
-  std::vector<std::string> tensor_names_;
+  std::set<std::string, std::less<>> tensor_names_;
   std::vector<std::byte> entries_;  // as they lie in the file
   std::vector<std::byte> infos_;
   std::vector<int64_t> tensor_bytes_;

@@ -4,9 +4,9 @@
 
 #include <cstdint>
 #include <functional>
-#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "tensor/dtype.h"
@@ -50,11 +50,8 @@ struct ModelShape {
 
 inline constexpr int kMinSynthTokens = 264;  // 256 bytes and the control tokens
 
-struct SynthShape {
-  const char* name;  // "qwen3-0.6b"
-  ModelShape shape;
-};
-std::span<const SynthShape> synth_shapes();
+// qwen3-0.6b, qwen3-1.7b, qwen3-8b, llama3.2-1b, llama3.1-8b, smollm2-135m.
+std::vector<ModelShape> synth_shapes();
 Result<ModelShape> synth_shape(std::string_view name);  // kInvalidArgument lists the names
 
 struct SynthOptions {

@@ -1,0 +1,47 @@
+#pragma once
+// Random tensor rows, the same for any number of threads.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "base/worker_pool.h"
+#include "tensor/dtype.h"
+
+namespace millrace {
+
+// Normal values as a pure function of (seed, stream, position): each takes 16 bits of Philox to
+// pick one of 65,536 equally likely quantiles, which is exact enough for weights and takes about 2
+// ns.
+class NormalStream {
+ public:
+  explicit NormalStream(uint64_t seed);
+
+  // Row `row` of n values of the stream. Any thread.
+  void fill(uint32_t stream, int64_t row, float mean, float deviation, std::span<float> out) const;
+
+ private:
+  uint64_t seed_;
+  std::vector<float> quantiles_;
+};
+
+struct RandomTensor {
+  uint32_t stream = 0;  // its number in the file
+  DType dtype = DType::kF32;
+  int64_t n_in = 0;
+  int64_t n_rows = 1;
+  float mean = 0.0f;
+  float deviation = 0.0f;
+};
+
+// Hands the encoded rows to `write` in order, in chunks of a few MiB.
+using WriteBytes = std::function<Result<void>(std::span<const std::byte>)>;
+Result<void> generate_tensor(const NormalStream& normals,
+                             const RandomTensor& tensor,
+                             WorkerPool& pool,
+                             const WriteBytes& write);
+
+}  // namespace millrace
