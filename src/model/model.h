@@ -34,20 +34,22 @@ struct Batch {
   std::span<const Span> spans;
 };
 
+// Most tokens that one step may have.
+inline constexpr int kMaxBatchTokens = 65536;
+
 struct LoadOptions {
-  Isa isa = detect_isa();
+  kernels::Isa isa = kernels::detect_isa();
   WorkerPool* pool = nullptr;     // outlives the model; required
   std::optional<KvType> kv_type;  // default: F32 for F32 and F16 weight files, BF16 for others
   int max_batch_tokens = 512;     // scratch is sized for it; forward takes no more
-  int max_logit_rows = 0;         // rows wanted in one step; 0: max_batch_tokens
   std::function<void(int64_t done_bytes, int64_t total_bytes)> progress;  // on the loading thread
 };
 
 class Model {
  public:
-  // Checks metadata and tensors (read_model_spec), packs the matrices on the pool. The embedding
-  // table is read from the file row by row, so `file` outlives the model; call file.drop_pages()
-  // after loading to give the rest of its pages back.
+  // Checks metadata and tensors (read_model_spec) and packs the matrices on the pool. The embedding
+  // table is read from the file row by row, so `file` outlives the model; its other pages are given
+  // back while loading.
   static Result<std::unique_ptr<Model>> load(const GgufFile& file, const LoadOptions& options);
   ~Model();
 

@@ -1,0 +1,108 @@
+#include "model/model.h"
+
+#include <utility>
+
+#include "base/check.h"
+#include "formats/gguf.h"
+#include "model/forward_pass.h"
+#include "model/weights.h"
+
+namespace millrace {
+
+struct Model::State {
+  ModelSpec spec;
+  Weights weights;
+  PageFormat format;
+  int max_batch_tokens = 0;
+  std::unique_ptr<ForwardPass> pass;
+};
+
+Model::Model() : state_(std::make_unique<State>()) {}
+Model::~Model() = default;
+
+Result<std::unique_ptr<Model>> Model::load(const GgufFile& file, const LoadOptions& options) {
+  MR_CHECK(options.pool != nullptr, "[model] a worker pool is required");
+  if (options.max_batch_tokens < 1 || options.max_batch_tokens > kMaxBatchTokens) {
+    return fail(ErrorCode::kInvalidArgument,
+                "[model] max_batch_tokens {} is not in 1 .. {}",
+                options.max_batch_tokens,
+                kMaxBatchTokens);
+  }
+  auto spec = read_model_spec(file);
+  if (!spec) return propagate(spec);
+  auto weights = load_weights(file, *spec, *options.pool, options.progress);
+  if (!weights) return propagate(weights);
+
+  auto model = std::unique_ptr<Model>(new Model);
+  State& state = *model->state_;
+  state.spec = *std::move(spec);
+  state.weights = *std::move(weights);
+  state.format = {options.kv_type.value_or(default_kv_type(file)), state.spec.head_dim};
+  state.max_batch_tokens = options.max_batch_tokens;
+  state.pass = std::make_unique<ForwardPass>(state.spec,
+                                             state.weights,
+                                             options.isa,
+                                             *options.pool,
+                                             state.format,
+                                             options.max_batch_tokens);
+  return model;
+}
+
+const ModelSpec& Model::spec() const {
+  return state_->spec;
+}
+PageFormat Model::page_format() const {
+  return state_->format;
+}
+int Model::max_batch_tokens() const {
+  return state_->max_batch_tokens;
+}
+size_t Model::weight_bytes() const {
+  return millrace::weight_bytes(state_->weights, state_->spec);
+}
+size_t Model::scratch_bytes() const {
+  return state_->pass->scratch_bytes();
+}
+
+void Model::forward(const Batch& batch, KvMemory& kv, std::span<float> logits) {
+  const ModelSpec& spec = state_->spec;
+  MR_CHECK(kv.format() == state_->format && kv.n_layers() == spec.n_layers &&
+               kv.n_kv_heads() == spec.n_kv_heads,
+           "[forward] the KV memory was made for another model");
+  size_t n_tokens = 0;
+  size_t n_logits = 0;
+  for (const Span& span : batch.spans) {
+    const auto n = static_cast<int64_t>(span.tokens.size());
+    MR_CHECK(n > 0 && span.position >= 0, "[forward] {} tokens at {}", n, span.position);
+    MR_CHECK(span.n_logits >= 0 && span.n_logits <= n,
+             "[forward] {} rows of {} tokens",
+             span.n_logits,
+             n);
+    const int64_t n_blocks = (span.position + n + PageFormat::kTokens - 1) / PageFormat::kTokens;
+    MR_CHECK(static_cast<int64_t>(span.blocks.size()) >= n_blocks,
+             "[forward] {} blocks for {} tokens",
+             span.blocks.size(),
+             span.position + n);
+    for (const TokenId token : span.tokens) {
+      MR_CHECK(token >= 0 && token < spec.n_vocab, "[forward] token {} of {}", token, spec.n_vocab);
+    }
+    for (int64_t i = 0; i < n_blocks; ++i) {
+      const BlockId block = span.blocks[static_cast<size_t>(i)];
+      MR_CHECK(block < kv.n_blocks(), "[forward] block {} of {}", block, kv.n_blocks());
+    }
+    n_tokens += span.tokens.size();
+    n_logits += static_cast<size_t>(span.n_logits);
+  }
+  MR_CHECK(n_tokens <= static_cast<size_t>(state_->max_batch_tokens),
+           "[forward] {} tokens, scratch holds {}",
+           n_tokens,
+           state_->max_batch_tokens);
+  MR_CHECK(logits.size() == n_logits * static_cast<size_t>(spec.n_vocab),
+           "[forward] room for {} logits, wanted {} rows of {}",
+           logits.size(),
+           n_logits,
+           spec.n_vocab);
+  if (n_tokens > 0) state_->pass->run(batch, kv, logits);
+}
+
+}  // namespace millrace

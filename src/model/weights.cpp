@@ -1,0 +1,178 @@
+#include "model/weights.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "base/check.h"
+#include "formats/gguf.h"
+
+namespace millrace {
+namespace {
+
+class Loader {
+ public:
+  Loader(const GgufFile& file,
+         WorkerPool& pool,
+         const std::function<void(int64_t, int64_t)>& progress)
+      : file_(file), pool_(pool), progress_(progress) {
+    for (const TensorView& tensor : file.tensors())
+      total_ += static_cast<int64_t>(tensor.data.size());
+  }
+
+  Result<void> vector(const std::string& name, bool is_wanted, std::vector<float>& values) {
+    if (!is_wanted) return {};
+    const TensorView& tensor = find(name);
+    const DTypeInfo& type = dtype_info(tensor.dtype);
+    values.resize(static_cast<size_t>(tensor.n_values()));
+    type.decode(tensor.data.data(), values.data(), tensor.n_values());
+    const auto bad = std::ranges::find_if_not(values, [](float x) { return std::isfinite(x); });
+    if (bad != values.end()) {
+      return fail(ErrorCode::kCorrupt,
+                  "[model] {}: tensor {} holds {} at {}",
+                  file_.name(),
+                  name,
+                  *bad,
+                  bad - values.begin());
+    }
+    report(tensor);
+    return {};
+  }
+
+  Result<void> matrix(const std::string& name, kernels::LinearWeights& weights) {
+    const TensorView& tensor = find(name);
+    auto packed = kernels::LinearWeights::pack(tensor, pool_);
+    if (!packed) return propagate(packed);
+    weights = *std::move(packed);
+    report(tensor);
+    return {};
+  }
+
+  const TensorView& find(const std::string& name) const {
+    const TensorView* tensor = file_.find(name);
+    MR_CHECK(tensor != nullptr, "read_model_spec let a file without {} pass", name);
+    return *tensor;
+  }
+
+ private:
+  void report(const TensorView& tensor) {
+    done_ += static_cast<int64_t>(tensor.data.size());
+    if (progress_) progress_(done_, total_);
+  }
+
+  const GgufFile& file_;
+  WorkerPool& pool_;
+  const std::function<void(int64_t, int64_t)>& progress_;
+  int64_t done_ = 0;
+  int64_t total_ = 0;
+};
+
+Result<LayerWeights> load_layer(Loader& loader, const ModelSpec& spec, int index) {
+  LayerWeights layer;
+  const std::string block = fmt::format("blk.{}.", index);
+  struct Vector {
+    const char* name;
+    bool is_wanted;
+    std::vector<float>* values;
+  };
+  const Vector vectors[] = {
+      {"attn_norm.weight", true, &layer.attn_norm},
+      {"attn_q.bias", spec.has_qkv_bias, &layer.q_bias},
+      {"attn_k.bias", spec.has_qkv_bias, &layer.k_bias},
+      {"attn_v.bias", spec.has_qkv_bias, &layer.v_bias},
+      {"attn_q_norm.weight", spec.has_qk_norm, &layer.q_norm},
+      {"attn_k_norm.weight", spec.has_qk_norm, &layer.k_norm},
+      {"attn_output.bias", spec.has_output_bias, &layer.output_bias},
+      {"ffn_norm.weight", true, &layer.ffn_norm},
+  };
+  for (const Vector& row : vectors) {
+    if (auto done = loader.vector(block + row.name, row.is_wanted, *row.values); !done) {
+      return propagate(done);
+    }
+  }
+  const std::pair<const char*, kernels::LinearWeights*> matrices[] = {
+      {"attn_q.weight", &layer.q},
+      {"attn_k.weight", &layer.k},
+      {"attn_v.weight", &layer.v},
+      {"attn_output.weight", &layer.output},
+      {"ffn_gate.weight", &layer.gate},
+      {"ffn_up.weight", &layer.up},
+      {"ffn_down.weight", &layer.down},
+  };
+  for (const auto& [name, weights] : matrices) {
+    if (auto done = loader.matrix(block + name, *weights); !done) return propagate(done);
+  }
+  return layer;
+}
+
+}  // namespace
+
+Result<Weights> load_weights(const GgufFile& file,
+                             const ModelSpec& spec,
+                             WorkerPool& pool,
+                             const std::function<void(int64_t, int64_t)>& progress) {
+  Loader loader(file, pool, progress);
+  Weights weights;
+  weights.embedding = loader.find("token_embd.weight");
+  if (auto done = loader.vector("rope_freqs.weight", spec.rope.has_factors, weights.rope_factors);
+      !done) {
+    return propagate(done);
+  }
+  for (float factor : weights.rope_factors) {
+    if (!(factor > 0)) {
+      return fail(ErrorCode::kCorrupt,
+                  "[model] {}: tensor rope_freqs.weight holds {}, expected factors above 0",
+                  file.name(),
+                  factor);
+    }
+  }
+  for (int index = 0; index < spec.n_layers; ++index) {
+    auto layer = load_layer(loader, spec, index);
+    if (!layer) return propagate(layer);
+    weights.layers.push_back(*std::move(layer));
+    file.drop_pages();
+  }
+  if (auto done = loader.vector("output_norm.weight", true, weights.output_norm); !done) {
+    return propagate(done);
+  }
+  const char* head = spec.is_tied ? "token_embd.weight" : "output.weight";
+  if (auto done = loader.matrix(head, weights.head); !done) return propagate(done);
+  file.drop_pages();
+  return weights;
+}
+
+std::vector<const kernels::LinearWeights*> layer_matrices(const LayerWeights& layer) {
+  return {&layer.q, &layer.k, &layer.v, &layer.output, &layer.gate, &layer.up, &layer.down};
+}
+
+size_t weight_bytes(const Weights& weights, const ModelSpec& spec) {
+  size_t bytes = weights.head.bytes();
+  if (!spec.is_tied) bytes += weights.embedding.data.size();
+  size_t n_floats = weights.output_norm.size() + weights.rope_factors.size();
+  for (const LayerWeights& layer : weights.layers) {
+    for (const kernels::LinearWeights* matrix : layer_matrices(layer)) bytes += matrix->bytes();
+    for (const auto* vector : {&layer.attn_norm,
+                               &layer.ffn_norm,
+                               &layer.q_bias,
+                               &layer.k_bias,
+                               &layer.v_bias,
+                               &layer.q_norm,
+                               &layer.k_norm,
+                               &layer.output_bias}) {
+      n_floats += vector->size();
+    }
+  }
+  return bytes + n_floats * sizeof(float);
+}
+
+KvType default_kv_type(const GgufFile& file) {
+  const bool is_wide = std::ranges::all_of(file.tensors(), [](const TensorView& tensor) {
+    return tensor.n_dims < 2 || tensor.dtype == DType::kF32 || tensor.dtype == DType::kF16;
+  });
+  return is_wide ? KvType::kF32 : KvType::kBF16;
+}
+
+}  // namespace millrace
