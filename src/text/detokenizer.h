@@ -1,8 +1,10 @@
 #pragma once
 // Token ids to text, one id at a time, for one sequence. Not thread-safe; the Tokenizer must live.
 
+#include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "base/types.h"
 
@@ -27,12 +29,13 @@ class Detokenizer {
   std::string flush();
 
  private:
-  std::string take(bool is_last);
+  std::string_view bytes_of(TokenId id) const;
+  std::string take(std::size_t n_bytes);  // the first bytes of pending_ as text
 
   const Tokenizer* tokenizer_;
-  std::string pending_;        // up to 3 bytes of a character that may still become whole
-  size_t n_prompt_bytes_ = 0;  // how many of them belong to the prompt
-  bool strips_space_;          // the next byte is the first of the sequence and may be dropped
+  std::string pending_;             // up to 3 bytes of a character that may still become whole
+  std::size_t n_prompt_bytes_ = 0;  // how many of them belong to the prompt
+  bool strips_space_;               // the next byte is the first of the sequence and may be dropped
   bool shows_control_;
 };
 

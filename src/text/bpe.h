@@ -1,0 +1,73 @@
+#pragma once
+// Byte-pair encoding of one piece: characters (or bytes) are merged pair by pair, lowest rank
+// first, leftmost among equals (Sennrich et al., 2016). Immutable, any thread; a BpeScratch belongs
+// to one thread at a time.
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/types.h"
+#include "text/merge_table.h"
+#include "text/token_index.h"
+#include "text/tokenizer_spec.h"
+#include "text/word_cache.h"
+
+namespace millrace {
+
+struct BpeScratch {
+  WordCache cache;
+  std::vector<TokenId> symbols;
+  std::vector<uint32_t> ranks;
+  std::vector<TokenId> merged;
+  std::vector<int32_t> previous;
+  std::vector<int32_t> next;
+  std::vector<uint64_t> heap;
+};
+
+class Bpe {
+ public:
+  // `strings` holds what is merged: the bytes of byte-level tokens, the spelling of SentencePiece
+  // ones; `index` is its index. Both must outlive the Bpe.
+  static Result<Bpe> create(const TokenizerSpec& spec,
+                            const TokenStrings& strings,
+                            const TokenIndex& index);
+
+  // Appends the ids of a piece, valid UTF-8. Never a control token.
+  void encode(std::string_view piece, BpeScratch& scratch, std::vector<TokenId>& ids) const;
+
+ private:
+  Bpe(const TokenizerSpec& spec, const TokenIndex& index, std::size_t n_rules);
+
+  Result<bool> add_merges(const TokenizerSpec& spec);
+  Result<bool> add_scored_pairs(const TokenizerSpec& spec, const TokenStrings& strings);
+  TokenId find_symbol(std::string_view text) const;
+  TokenId find_or_add_symbol(std::string_view text);
+
+  void encode_word(std::string_view word, BpeScratch& scratch, std::vector<TokenId>& ids) const;
+  void read_symbols(std::string_view word, std::vector<TokenId>& symbols) const;
+  void merge_short(BpeScratch& scratch) const;
+  void merge_long(BpeScratch& scratch) const;
+  void write_symbols(std::string_view word,
+                     const std::vector<TokenId>& symbols,
+                     std::vector<TokenId>& ids) const;
+
+  const TokenIndex* index_;
+  std::vector<TokenType> types_;
+  MergeTable rules_;
+  std::array<TokenId, 256> byte_ids_;  // byte-level: the token of a byte; else its fallback token
+  // Characters that tokens contain but that are no tokens themselves: symbol n_vocab + i.
+  std::map<std::string, TokenId, std::less<>> extra_symbols_;
+  std::vector<std::string> extra_texts_;
+  TokenId unknown_;
+  bool is_byte_level_;
+  bool ignores_merges_;
+  bool fuses_unknown_;
+  bool cuts_at_spaces_ = false;  // no merge joins a character with a U+2581 after it
+};
+
+}  // namespace millrace
