@@ -20,7 +20,7 @@ namespace millrace {
 
 struct EngineOptions {
   int n_threads = 0;                     // 0: physical cores within the CPU quota
-  std::optional<Isa> isa;                // absent: the best the CPU has
+  std::optional<kernels::Isa> isa;       // absent: the best the CPU has
   std::optional<int64_t> max_model_len;  // tokens; absent: the model's window or what memory allows
   std::optional<int64_t> kv_memory;      // bytes; absent: see plan_memory
   int max_sequences = 64;                // running at once
@@ -40,7 +40,7 @@ struct ModelInfo {
   int64_t kv_bytes_per_token = 0;
   int64_t n_blocks = 0;
   int n_threads = 0;
-  Isa isa = Isa::kScalar;
+  kernels::Isa isa = kernels::Isa::kScalar;
   double load_seconds = 0;
 };
 
@@ -59,10 +59,10 @@ struct EngineStats {
 class Engine {
  public:
   // Loads the weights (through options.n_threads workers) and starts the engine thread.
-  // The registry outlives the engine.
+  // metrics outlives the engine.
   static Result<std::unique_ptr<Engine>> create(ModelFiles files,
                                                 EngineOptions options,
-                                                MetricsRegistry& metrics);
+                                                Metrics& metrics);
   ~Engine();  // aborts what still runs
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;

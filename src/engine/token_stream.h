@@ -12,13 +12,9 @@
 
 #include "base/result.h"
 #include "base/types.h"
+#include "sample/logprob.h"
 
 namespace millrace {
-
-struct TopLogprob {
-  TokenId token = 0;
-  float logprob = 0;
-};
 
 // One token that belongs to the answer, and the text that became visible with it. The texts of
 // all TokenEvents and of the FinishEvent joined are the answer: valid UTF-8, no stop string.

@@ -1,0 +1,42 @@
+#pragma once
+// What a plan would do to a pool, without doing it: chooses the blocks that a later
+// BlockPool::release and take, in the same order, will find free. Engine thread.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kv/block_pool.h"
+
+namespace millrace {
+
+class BlockPicker {
+ public:
+  explicit BlockPicker(const BlockPool& pool);
+
+  void reset();  // forgets everything; the pool may have changed since
+
+  int64_t n_free() const { return n_free_; }
+
+  // As if the pool had released the chain. Before the first pick.
+  void release(std::span<const BlockId> chain);
+
+  // Appends the n blocks that have been free the longest. n <= n_free().
+  void pick(int64_t n, std::vector<BlockId>& blocks);
+
+ private:
+  struct Dropped {
+    uint32_t round = 0;  // of reset(); the count below is from an older round otherwise
+    uint32_t references = 0;
+  };
+
+  const BlockPool& pool_;
+  uint32_t round_ = 0;
+  int64_t n_free_ = 0;
+  BlockId cursor_ = kNoBlock;      // next in the pool's own list
+  std::vector<Dropped> dropped_;   // one per block
+  std::vector<BlockId> released_;  // blocks that became free in this round
+  size_t n_released_picked_ = 0;
+};
+
+}  // namespace millrace
