@@ -245,6 +245,14 @@ Result<ModelShape> synth_shape(std::string_view name) {
   return fail(ErrorCode::kInvalidArgument, "'{}' is not one of the shapes {}", name, names);
 }
 
+int64_t count_parameters(const ModelShape& shape) {
+  int64_t n = 0;
+  for (const PlannedTensor& tensor : Plan(shape).make()) {
+    if (tensor.values.empty()) n += tensor.random.n_in * tensor.random.n_rows;
+  }
+  return n;
+}
+
 DType synth_fallback(DType dtype, int64_t n_in) {
   if (n_in % dtype_info(dtype).block_size == 0) return dtype;
   static constexpr std::pair<DType, DType> kPlainTypes[] = {{DType::kQ2_K, DType::kQ4_0},

@@ -54,6 +54,9 @@ inline constexpr int kMinSynthTokens = 264;  // 256 bytes and the control tokens
 std::vector<ModelShape> synth_shapes();
 Result<ModelShape> synth_shape(std::string_view name);  // kInvalidArgument lists the names
 
+// Values of all weights, without rope_freqs: the number that model cards state.
+int64_t count_parameters(const ModelShape& shape);
+
 struct SynthOptions {
   std::string shape = "qwen3-0.6b";
   DType dtype = DType::kQ8_0;
