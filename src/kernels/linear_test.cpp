@@ -1,0 +1,484 @@
+#include "kernels/linear.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <thread>
+
+#include "kernels/cpu/wide_scalar_testing.h"
+#include "kernels/linear_testing.h"
+
+namespace millrace::kernels {
+namespace {
+
+struct Tier {
+  const char* name;
+  const KernelTable* table;
+};
+
+std::vector<Tier> tiers() {
+  std::vector<Tier> all = {{"scalar", &kScalarKernels}, {"wide scalar", &kWideScalarKernels}};
+  for (const Isa isa : {Isa::kAvx2, Isa::kAvx512}) {
+    if (isa_is_available(isa)) {
+      all.push_back({isa_name(isa), &kernel_table(isa)});
+    }
+  }
+  return all;
+}
+
+bool is_float(DType dtype) {
+  return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
+}
+
+struct Shape {
+  int64_t n_out, n_in, n_rows;
+};
+
+// Shapes that a type can have, with odd edges in every direction.
+std::vector<Shape> shapes(DType dtype) {
+  std::vector<Shape> all = {{32, 256, 1},
+                            {96, 512, 2},
+                            {40, 768, 3},
+                            {1, 256, 4},
+                            {33, 256, 5},
+                            {64, 1024, 7},
+                            {200, 2304, 6},
+                            {130, 512, 11}};
+  if (dtype_info(dtype).block_size <= 32) {
+    for (const Shape shape :
+         {Shape{35, 32, 3}, Shape{64, 96, 2}, Shape{31, 160, 5}, Shape{96, 896, 1}}) {
+      all.push_back(shape);
+    }
+  }
+  if (dtype_info(dtype).block_size == 1) {
+    for (const Shape shape : {Shape{172, 64, 3},
+                              Shape{64, 172, 2},
+                              Shape{5, 1, 1},
+                              Shape{7, 129, 4},
+                              Shape{33, 127, 7}}) {
+      all.push_back(shape);
+    }
+  }
+  return all;
+}
+
+LinearWeights packed(const TestTensor& tensor) {
+  WorkerPool pool(2);
+  Result<LinearWeights> weights = LinearWeights::pack(tensor.view(), pool);
+  EXPECT_TRUE(weights.has_value()) << weights.error().message;
+  return std::move(*weights);
+}
+
+std::vector<std::vector<double>> dequantised(const LinearWeights& weights,
+                                             const ActivationRows& rows,
+                                             int64_t n_rows) {
+  std::vector<std::vector<double>> values;
+  for (int64_t r = 0; r < n_rows; ++r) {
+    values.push_back(row_values(weights.activation(), rows.row(r), weights.n_in()));
+  }
+  return values;
+}
+
+class LinearOfType : public testing::TestWithParam<DType> {};
+
+INSTANTIATE_TEST_SUITE_P(Types,
+                         LinearOfType,
+                         testing::ValuesIn([] {
+                           std::vector<DType> types;
+                           for (const DTypeInfo& info : all_dtypes()) {
+                             types.push_back(info.dtype);
+                           }
+                           return types;
+                         }()),
+                         [](const auto& info) { return dtype_info(info.param).name; });
+
+TEST_P(LinearOfType, matches_exact_sums_of_the_quantised_operands_on_every_tier) {
+  uint32_t seed = 1;
+  for (const Shape& shape : shapes(GetParam())) {
+    std::vector<TestTensor> tensors = {encoded_tensor(GetParam(), shape.n_out, shape.n_in, seed++)};
+    if (!is_float(GetParam())) {
+      tensors.push_back(random_bits_tensor(GetParam(), shape.n_out, shape.n_in, seed++));
+    }
+    for (const TestTensor& tensor : tensors) {
+      const LinearWeights weights = packed(tensor);
+      const std::vector<float> x = gaussian(shape.n_rows * shape.n_in, seed++);
+      for (const Tier& tier : tiers()) {
+        SCOPED_TRACE(
+            fmt::format("{} N {} K {} M {}", tier.name, shape.n_out, shape.n_in, shape.n_rows));
+        const ActivationRows rows(*tier.table, weights.activation(), x, shape.n_rows);
+        const auto expected = reference(tensor, dequantised(weights, rows, shape.n_rows));
+        const auto actual = multiply(*tier.table, weights, rows, 0, shape.n_rows);
+        EXPECT_LE(nmse(expected, actual), 1e-12);
+      }
+    }
+  }
+}
+
+// Relative squared error that the activations may add, for gaussian activations.
+double activation_limit(DType dtype) {
+  switch (kPanelActivation[static_cast<int>(panel_format(dtype))]) {
+    case ActivationKind::kF32:
+      return 1e-12;
+    case ActivationKind::kInt16:
+      return 1e-8;
+    case ActivationKind::kInt8Per32:
+      return 5e-5;
+    case ActivationKind::kInt8:
+      return 1e-4;
+  }
+  return 0;
+}
+
+TEST_P(LinearOfType, stays_near_the_product_with_unquantised_activations) {
+  const Shape shape{64, 1024, 4};
+  const TestTensor tensor = encoded_tensor(GetParam(), shape.n_out, shape.n_in, 5);
+  const LinearWeights weights = packed(tensor);
+  const std::vector<float> x = gaussian(shape.n_rows * shape.n_in, 6);
+  std::vector<std::vector<double>> exact_rows;
+  for (int64_t r = 0; r < shape.n_rows; ++r) {
+    exact_rows.emplace_back(x.begin() + r * shape.n_in, x.begin() + (r + 1) * shape.n_in);
+  }
+  const auto expected = reference(tensor, exact_rows);
+  for (const Tier& tier : tiers()) {
+    SCOPED_TRACE(tier.name);
+    const ActivationRows rows(*tier.table, weights.activation(), x, shape.n_rows);
+    const double error = nmse(expected, multiply(*tier.table, weights, rows, 0, shape.n_rows));
+    EXPECT_LE(error, activation_limit(GetParam()));
+  }
+}
+
+TEST_P(LinearOfType, tiers_agree) {
+  const TestTensor tensor = encoded_tensor(GetParam(), 160, 768, 8);
+  const LinearWeights weights = packed(tensor);
+  const std::vector<float> x = gaussian(9 * 768, 9);
+  const ActivationRows rows(kScalarKernels, weights.activation(), x, 9);
+  const std::vector<float> expected = multiply(kScalarKernels, weights, rows, 0, 9);
+  for (const Tier& tier : tiers()) {
+    SCOPED_TRACE(tier.name);
+    const ActivationRows own_rows(*tier.table, weights.activation(), x, 9);
+    for (int64_t r = 0; r < 9; ++r) {
+      ASSERT_EQ(0,
+                std::memcmp(rows.row(r), own_rows.row(r), static_cast<size_t>(rows.row_bytes())));
+    }
+    EXPECT_LE(nmse(expected, multiply(*tier.table, weights, own_rows, 0, 9)), 1e-12);
+  }
+}
+
+TEST_P(LinearOfType, a_row_does_not_depend_on_the_rows_beside_it) {
+  constexpr int64_t kRows = 64;
+  const int64_t n_in = dtype_info(GetParam()).block_size <= 32 ? 480 : 512;
+  const TestTensor tensor = encoded_tensor(GetParam(), 75, n_in, 10);
+  const LinearWeights weights = packed(tensor);
+  const std::vector<float> x = gaussian(kRows * n_in, 11);
+  const size_t row_size = static_cast<size_t>(weights.n_out());
+  for (const Tier& tier : tiers()) {
+    SCOPED_TRACE(tier.name);
+    const ActivationRows rows(*tier.table, weights.activation(), x, kRows);
+    std::vector<float> alone;
+    for (int64_t r = 0; r < kRows; ++r) {
+      const std::vector<float> one = multiply(*tier.table, weights, rows, r, 1);
+      alone.insert(alone.end(), one.begin(), one.end());
+    }
+    for (int64_t n = 2; n <= kRows; ++n) {
+      const int64_t first = (kRows - n) / 2;
+      const std::vector<float> together = multiply(*tier.table, weights, rows, first, n);
+      ASSERT_EQ(0,
+                std::memcmp(together.data(),
+                            alone.data() + static_cast<size_t>(first) * row_size,
+                            together.size() * sizeof(float)))
+          << n << " rows";
+    }
+  }
+}
+
+TEST_P(LinearOfType, a_row_does_not_depend_on_the_pass_it_falls_into) {
+  // Wide rows: a pass takes fewer than 64 of them.
+  const int64_t n_in = 4096;
+  constexpr int64_t kRows = 70;
+  const TestTensor tensor = encoded_tensor(GetParam(), 8, n_in, 12);
+  const LinearWeights weights = packed(tensor);
+  const std::vector<float> x = gaussian(kRows * n_in, 13);
+  const KernelTable& table = kernel_table(detect_isa());
+  const ActivationRows rows(table, weights.activation(), x, kRows);
+  const std::vector<float> together = multiply(table, weights, rows, 0, kRows);
+  for (int64_t r = 0; r < kRows; ++r) {
+    const std::vector<float> alone = multiply(table, weights, rows, r, 1);
+    ASSERT_EQ(0, std::memcmp(alone.data(), together.data() + r * 8, 8 * sizeof(float))) << r;
+  }
+}
+
+TEST_P(LinearOfType, worker_counts_do_not_change_a_bit) {
+  const TestTensor tensor = encoded_tensor(GetParam(), 300, 256, 14);
+  const LinearWeights weights = packed(tensor);
+  const Isa isa = detect_isa();
+  const std::vector<float> x = gaussian(6 * 256, 15);
+  const ActivationRows rows(kernel_table(isa), weights.activation(), x, 6);
+  const std::vector<float> expected = multiply(kernel_table(isa), weights, rows, 0, 6);
+  for (int n_workers = 1; n_workers <= 8; ++n_workers) {
+    // Rows lie apart, so a write past the last column shows.
+    constexpr int64_t kStride = 300 + 9;
+    std::vector<float> out(6 * kStride, -7.0f);
+    WorkerPool pool(n_workers);
+    pool.run([&](int worker) {
+      linear(isa, weights, rows.row(0), 6, out.data(), kStride, worker, n_workers);
+    });
+    for (int64_t r = 0; r < 6; ++r) {
+      ASSERT_EQ(0,
+                std::memcmp(&out[static_cast<size_t>(r * kStride)],
+                            &expected[static_cast<size_t>(r * 300)],
+                            300 * sizeof(float)))
+          << n_workers << " workers, row " << r;
+      for (int64_t i = 300; i < kStride; ++i) {
+        ASSERT_EQ(out[static_cast<size_t>(r * kStride + i)], -7.0f);
+      }
+    }
+  }
+}
+
+TEST_P(LinearOfType, packs_the_same_bytes_with_any_number_of_workers) {
+  const TestTensor tensor = encoded_tensor(GetParam(), 300, 512, 16);
+  WorkerPool one(1);
+  const LinearWeights expected = *LinearWeights::pack(tensor.view(), one);
+  for (const int n_workers : {2, 3, 8}) {
+    WorkerPool pool(n_workers);
+    const LinearWeights weights = *LinearWeights::pack(tensor.view(), pool);
+    ASSERT_EQ(weights.bytes(), expected.bytes());
+    EXPECT_EQ(0, std::memcmp(weights.panels(), expected.panels(), weights.bytes()));
+  }
+}
+
+TEST_P(LinearOfType, zero_rows_and_zero_weights_give_zero) {
+  const TestTensor zeros = empty_tensor(GetParam(), 33, 512);
+  const TestTensor tensor = encoded_tensor(GetParam(), 33, 512, 17);
+  for (const Tier& tier : tiers()) {
+    SCOPED_TRACE(tier.name);
+    for (const TestTensor* t : {&zeros, &tensor}) {
+      const LinearWeights weights = packed(*t);
+      const std::vector<float> x = t == &zeros ? gaussian(512, 18) : std::vector<float>(512, 0.0f);
+      const ActivationRows rows(*tier.table, weights.activation(), x, 1);
+      EXPECT_THAT(multiply(*tier.table, weights, rows, 0, 1), testing::Each(0.0f));
+    }
+  }
+}
+
+TEST_P(LinearOfType, extreme_codes_and_activations_do_not_overflow) {
+  // All codes and scales at their ends, against activations at theirs.
+  for (const std::byte fill :
+       {std::byte{0xff}, std::byte{0x80}, std::byte{0x7f}, std::byte{0x00}}) {
+    if (is_float(GetParam())) {
+      continue;
+    }
+    TestTensor tensor = empty_tensor(GetParam(), 33, 512);
+    std::fill(tensor.bytes.begin(), tensor.bytes.end(), fill);
+    const HalfOffsets offsets = half_offsets(GetParam());
+    for (int64_t block = 0; block < 33 * 512 / dtype_info(GetParam()).block_size; ++block) {
+      set_half(tensor, block, offsets.first, f32_to_f16(0.5f));
+      if (offsets.second >= 0) {
+        set_half(tensor, block, offsets.second, f32_to_f16(0.25f));
+      }
+    }
+    const LinearWeights weights = packed(tensor);
+    std::vector<float> x(2 * 512, 3.0f);
+    std::fill(x.begin() + 512, x.end(), -3.0f);
+    for (const Tier& tier : tiers()) {
+      SCOPED_TRACE(tier.name);
+      const ActivationRows rows(*tier.table, weights.activation(), x, 2);
+      const auto expected = reference(tensor, dequantised(weights, rows, 2));
+      EXPECT_LE(nmse(expected, multiply(*tier.table, weights, rows, 0, 2)), 1e-12);
+    }
+  }
+}
+
+TEST_P(LinearOfType, non_finite_activations_spoil_their_own_row_only) {
+  const TestTensor tensor = encoded_tensor(GetParam(), 40, 512, 19);
+  const LinearWeights weights = packed(tensor);
+  const float inf = std::numeric_limits<float>::infinity();
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), inf, -inf}) {
+    std::vector<float> x = gaussian(3 * 512, 20);
+    const std::vector<float> good = x;
+    x[512 + 300] = bad;
+    for (const Tier& tier : tiers()) {
+      SCOPED_TRACE(tier.name);
+      const ActivationRows rows(*tier.table, weights.activation(), x, 3);
+      const ActivationRows good_rows(*tier.table, weights.activation(), good, 3);
+      const std::vector<float> out = multiply(*tier.table, weights, rows, 0, 3);
+      const std::vector<float> expected = multiply(*tier.table, weights, good_rows, 0, 3);
+      for (size_t i = 0; i < out.size(); ++i) {
+        if (i / 40 == 1) {
+          ASSERT_FALSE(std::isfinite(out[i])) << i;
+        } else {
+          ASSERT_EQ(out[i], expected[i]) << i;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(LinearOfType, a_weight_that_is_not_a_number_spoils_its_own_column_only) {
+  constexpr uint16_t kHalfNan = 0x7e00;
+  TestTensor tensor = encoded_tensor(GetParam(), 40, 512, 21);
+  const LinearWeights good_weights = packed(tensor);
+  const DTypeInfo& info = dtype_info(GetParam());
+  const int64_t block = (3 * 512 + 256) / info.block_size;  // row 3
+  if (GetParam() == DType::kF32) {
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    std::memcpy(tensor.bytes.data() + block * 4, &nan, sizeof(nan));
+  } else {
+    const uint16_t bits = GetParam() == DType::kBF16 ? uint16_t{0x7fc0} : kHalfNan;
+    set_half(tensor, block, std::max(half_offsets(GetParam()).first, 0), bits);
+  }
+  const LinearWeights weights = packed(tensor);
+  const std::vector<float> x = gaussian(512, 22);
+  for (const Tier& tier : tiers()) {
+    SCOPED_TRACE(tier.name);
+    const ActivationRows rows(*tier.table, weights.activation(), x, 1);
+    const std::vector<float> out = multiply(*tier.table, weights, rows, 0, 1);
+    const std::vector<float> expected = multiply(*tier.table, good_weights, rows, 0, 1);
+    for (size_t n = 0; n < out.size(); ++n) {
+      if (n == 3) {
+        EXPECT_TRUE(std::isnan(out[n]));
+      } else {
+        EXPECT_EQ(out[n], expected[n]) << n;
+      }
+    }
+  }
+}
+
+TEST_P(LinearOfType, survives_huge_and_tiny_activations) {
+  const TestTensor tensor = encoded_tensor(GetParam(), 33, 512, 23);
+  const LinearWeights weights = packed(tensor);
+  std::vector<float> x = gaussian(4 * 512, 24);
+  x[5] = 1e30f;  // one value drowns its group
+  for (size_t k = 512; k < 1024; ++k) x[k] *= 1e-30f;
+  for (size_t k = 1024; k < 1536; ++k) x[k] *= 1e-40f;  // denormals
+  for (size_t k = 1536; k < 2048; ++k) x[k] *= 1e30f;
+  for (const Tier& tier : tiers()) {
+    SCOPED_TRACE(tier.name);
+    const ActivationRows rows(*tier.table, weights.activation(), x, 4);
+    const auto expected = reference(tensor, dequantised(weights, rows, 4));
+    const std::vector<float> out = multiply(*tier.table, weights, rows, 0, 4);
+    for (const int64_t r : {0, 1, 3}) {
+      const std::vector<double> want(expected.begin() + r * 33, expected.begin() + (r + 1) * 33);
+      const std::vector<float> got(out.begin() + r * 33, out.begin() + (r + 1) * 33);
+      EXPECT_LE(nmse(want, got), 1e-12) << "row " << r;
+    }
+    for (size_t i = 2 * 33; i < 3 * 33; ++i) {
+      EXPECT_LT(std::abs(out[i]), 1e-37f);
+    }
+  }
+}
+
+TEST(Linear, f16_weights_that_fit_bf16_are_stored_as_bf16) {
+  TestTensor tensor = empty_tensor(DType::kF16, 40, 96);
+  std::vector<float> values = gaussian(40 * 96, 25);
+  for (float& value : values) {
+    value = bf16_to_f32(f32_to_bf16(value));
+  }
+  values[7] = 0x1p-24f;  // the smallest half
+  values[8] = 0x1.8p-20f;
+  dtype_info(DType::kF16).encode(values.data(), tensor.bytes.data(), 40 * 96);
+  EXPECT_EQ(packed(tensor).format(), PanelFormat::kBF16);
+
+  values[40 * 96 - 1] = 1.0f + 0x1p-10f;
+  dtype_info(DType::kF16).encode(values.data(), tensor.bytes.data(), 40 * 96);
+  EXPECT_EQ(packed(tensor).format(), PanelFormat::kF16);
+}
+
+TEST(Linear, panels_take_the_bits_per_weight_of_the_file) {
+  for (const DType dtype : {DType::kF32,
+                            DType::kF16,
+                            DType::kBF16,
+                            DType::kQ8_0,
+                            DType::kQ4_0,
+                            DType::kQ4_K,
+                            DType::kQ6_K}) {
+    const TestTensor tensor = encoded_tensor(dtype, 64, 512, 26);
+    EXPECT_EQ(packed(tensor).bytes(), tensor.bytes.size()) << dtype_info(dtype).name;
+  }
+}
+
+TEST(Linear, refuses_what_it_cannot_pack) {
+  WorkerPool pool(1);
+  const TestTensor tensor = encoded_tensor(DType::kQ8_0, 4, 64, 27);
+  const auto code_of = [&](const TensorView& view) {
+    const Result<LinearWeights> weights = LinearWeights::pack(view, pool);
+    return weights ? ErrorCode::kInternal : weights.error().code;
+  };
+  TensorView view = tensor.view();
+  view.shape = {48, 4, 1, 1};
+  EXPECT_EQ(code_of(view), ErrorCode::kUnsupported);
+  view = tensor.view();
+  view.data = view.data.first(view.data.size() - 1);
+  EXPECT_EQ(code_of(view), ErrorCode::kCorrupt);
+  view = tensor.view();
+  view.shape = {64, int64_t{1} << 62, 1, 1};
+  EXPECT_EQ(code_of(view), ErrorCode::kCorrupt);
+  view.shape = {int64_t{1} << 62, 4, 1, 1};
+  EXPECT_EQ(code_of(view), ErrorCode::kCorrupt);
+  view.shape = {32, 2, 4, 1};
+  EXPECT_EQ(code_of(view), ErrorCode::kInvalidArgument);
+  view.shape = {64, 0, 1, 1};
+  EXPECT_EQ(code_of(view), ErrorCode::kInvalidArgument);
+  view.shape = {-64, 4, 1, 1};
+  EXPECT_EQ(code_of(view), ErrorCode::kInvalidArgument);
+}
+
+TEST(Linear, no_rows_and_no_weights_are_no_work) {
+  const TestTensor tensor = encoded_tensor(DType::kQ4_K, 32, 256, 28);
+  const LinearWeights weights = packed(tensor);
+  linear(detect_isa(), weights, nullptr, 0, nullptr, 0, 0, 1);
+  float out = -7.0f;
+  linear(detect_isa(), LinearWeights(), nullptr, 3, &out, 1, 0, 1);
+  EXPECT_EQ(out, -7.0f);
+}
+
+TEST(ActivationRow, sums_and_values_are_those_of_the_definition) {
+  std::vector<float> x = gaussian(200, 29);
+  for (const Tier& tier : tiers()) {
+    SCOPED_TRACE(tier.name);
+    const ActivationRows rows(*tier.table, ActivationKind::kInt16, x, 1);
+    const auto* block = reinterpret_cast<const Int16Block*>(rows.row(0));
+    for (int b = 0; b < 2; ++b, ++block) {
+      float amax = 0;
+      for (size_t k = static_cast<size_t>(b) * 128;
+           k < std::min<size_t>(200, static_cast<size_t>(b + 1) * 128);
+           ++k) {
+        amax = std::max(amax, std::abs(x[k]));
+      }
+      EXPECT_EQ(block->scale, amax / 32258.0f);
+      int32_t total = 0;
+      for (int i = 0; i < 128; ++i) {
+        total += block->values[i];
+        if (128 * b + i / 4 * 4 >= 200) {
+          EXPECT_EQ(block->values[i], 0);
+        }
+      }
+      int32_t of_16 = 0;
+      int32_t of_32 = 0;
+      for (int g = 0; g < 8; ++g) of_16 -= block->minus_sums16[g];
+      for (int g = 0; g < 4; ++g) of_32 -= block->minus_sums32[g];
+      EXPECT_EQ(of_16, total);
+      EXPECT_EQ(of_32, total);
+    }
+    const std::vector<double> values = row_values(ActivationKind::kInt16, rows.row(0), 200);
+    for (size_t k = 0; k < 200; ++k) {
+      EXPECT_NEAR(values[k], x[k], 4.0 / 32258 * 0.51);
+    }
+  }
+}
+
+TEST(ActivationRow, rows_take_an_odd_number_of_cache_lines) {
+  for (const ActivationKind kind : {ActivationKind::kF32,
+                                    ActivationKind::kInt8,
+                                    ActivationKind::kInt8Per32,
+                                    ActivationKind::kInt16}) {
+    for (const int64_t n_in : {1, 64, 172, 1024, 4096}) {
+      const size_t bytes = activation_row_bytes(kind, n_in);
+      EXPECT_EQ(bytes % 128, 64u);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace millrace::kernels
