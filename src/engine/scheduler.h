@@ -1,0 +1,125 @@
+#pragma once
+// Decides what each step computes: which sequences, how many tokens, which blocks. Integers only,
+// it never sees a token. Engine thread.
+
+#include <cstdint>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/step_plan.h"
+#include "kv/block_picker.h"
+#include "kv/block_pool.h"
+
+namespace millrace {
+
+struct SchedulerLimits {
+  int64_t n_blocks = 0;
+  int64_t block_tokens = kBlockTokens;
+  int64_t max_sequences = 64;      // running at once
+  int64_t max_batch_tokens = 512;  // of one step, at least prefill_chunk
+  int64_t prefill_chunk = 256;     // a multiple of block_tokens
+  int64_t max_logits = 128;        // rows of one step, at least block_tokens
+};
+
+struct SequenceSpec {
+  SequenceId id = 0;     // larger than that of any sequence before
+  int64_t priority = 0;  // lower is served first
+  int64_t n_prompt = 0;  // at least 1
+  int64_t max_new = 0;   // tokens it may grow by
+  bool wants_prompt_logits = false;
+};
+
+struct SchedulerCounters {
+  int64_t n_preemptions = 0;
+  int64_t n_recomputed_tokens = 0;  // whose KV was given up by preemption
+};
+
+// The rules, so that every admitted sequence ends in bounded steps:
+// - Spans of a sequence end where its chunks end: multiples of prefill_chunk counted from its own
+//   first token (one block when it wants prompt logits). A chunk that does not fit into what is
+//   left of the budget waits for the next step, so the edges depend on the request alone.
+// - Decodes come first, then prefill chunks, each by priority and arrival.
+// - A sequence is admitted only when blocks for all its tokens are free, with one more for each
+//   running sequence to grow into. The next in line is never overtaken.
+// - When running sequences need more blocks than are free, the one with the lowest priority, then
+//   the least computed tokens, gives all its blocks back, keeps its place in the queue and is
+//   computed again; nothing is admitted in that step. The third time it is admitted it gets
+//   blocks for its maximum and is not preempted any more: it can neither run short nor be made
+//   to start over, so everyone starts over at most twice.
+class Scheduler {
+ public:
+  explicit Scheduler(SchedulerLimits limits);
+
+  // Could it ever run, even alone? kContextLength tells both sizes. Any thread.
+  Result<void> check_fit(int64_t n_prompt, int64_t max_new) const;
+
+  void submit(const SequenceSpec& spec);  // one that fits
+  void remove(SequenceId id);             // in any state; its blocks become free
+
+  // Changes nothing but scratch memory. At most one plan at a time, followed by its apply().
+  StepPlan plan();
+  // The only thing that makes sequences move. results: one for each span.
+  void apply(StepPlan plan, const std::vector<SpanResult>& results);
+
+  bool is_idle() const { return waiting_.empty() && running_.empty(); }
+  int64_t n_waiting() const { return static_cast<int64_t>(waiting_.size()); }
+  int64_t n_running() const { return static_cast<int64_t>(running_.size()); }
+  // The next in line; kNoSequence when nobody waits.
+  static constexpr SequenceId kNoSequence = ~SequenceId{0};
+  SequenceId next_waiting() const { return waiting_.empty() ? kNoSequence : waiting_.front().id; }
+
+  const SchedulerCounters& counters() const { return counters_; }
+  const SchedulerLimits& limits() const { return limits_; }
+  const BlockPool& pool() const { return pool_; }
+
+  // The pool adds up and the sequences hold exactly its used blocks, as many as they need. O(all).
+  bool check() const;
+
+ private:
+  struct Entry {
+    SequenceId id = 0;
+    int64_t priority = 0;
+    int64_t n_prompt = 0;
+    int64_t n_known = 0;     // tokens there are
+    int64_t n_computed = 0;  // tokens whose KV is in the blocks
+    int64_t n_limit = 0;     // tokens there may ever be
+    bool wants_prompt_logits = false;
+    int n_preemptions = 0;
+    std::vector<BlockId> blocks = {};
+  };
+
+  static constexpr int kPreemptionsBeforeReserving = 2;
+
+  // The last token of an answer is never computed.
+  static int64_t n_maximum(const Entry& entry) {
+    return entry.n_limit > entry.n_prompt ? entry.n_limit - 1 : entry.n_prompt;
+  }
+  static bool comes_before(const Entry& a, const Entry& b);
+  static bool is_listed(const std::vector<SequenceId>& ids, SequenceId id);
+  bool reserves_maximum(const Entry& entry) const {
+    return entry.n_preemptions >= kPreemptionsBeforeReserving;
+  }
+  int64_t n_admission_blocks(const Entry& entry) const;
+  int64_t n_missing_blocks(const Entry& entry, int64_t end) const;
+  Entry* find(std::vector<Entry>& entries, SequenceId id);
+  void insert(std::vector<Entry>& entries, Entry entry);
+
+  bool add_span(StepPlan& plan, const Entry& entry);
+  int64_t grant_running(StepPlan& plan);
+  const Entry* choose_victim(const StepPlan& plan) const;
+  void make_room(StepPlan& plan);
+  void admit(StepPlan& plan);
+  void assign_blocks(StepPlan& plan, SpanPlan& span, const Entry& entry, int64_t n_new);
+  void apply_preemption(SequenceId id);
+  void apply_span(const StepPlan& plan, const SpanPlan& span, const SpanResult& result);
+
+  SchedulerLimits limits_;
+  BlockPool pool_;
+  BlockPicker picker_;
+  std::vector<Entry> waiting_;  // by priority and arrival
+  std::vector<Entry> running_;  // by priority and arrival
+  SchedulerCounters counters_;
+  StepPlan spare_;  // memory of the last plan
+};
+
+}  // namespace millrace

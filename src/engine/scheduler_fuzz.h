@@ -1,0 +1,135 @@
+#pragma once
+// Random submits, cancels, failures and steps against the scheduler, for the fast and the slow
+// test.
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "engine/fake_executor.h"
+#include "engine/scheduler.h"
+
+namespace millrace {
+
+struct FuzzTotals {
+  int64_t n_finished = 0;
+  int64_t n_cancelled = 0;
+  int64_t n_failed = 0;
+  int64_t n_preemptions = 0;
+};
+
+class SchedulerFuzz {
+ public:
+  SchedulerFuzz(const SchedulerLimits& limits, uint32_t seed)
+      : limits_(limits), random_(seed), scheduler_(limits), executor_(limits) {}
+
+  void step(int max_waiting) {
+    while (scheduler_.n_waiting() < max_waiting && random_() % 3 == 0) {
+      submit();
+    }
+    if (random_() % 20 == 0) {
+      cancel();
+    }
+    StepPlan plan = scheduler_.plan();
+    ASSERT_TRUE(scheduler_.check());
+    check_plan(plan);
+    std::vector<SpanResult> results = executor_.run(plan);
+    for (SpanResult& result : results) {  // a row with NaN ends its sequence alone
+      if (random_() % 200 == 0 && !result.is_finished) {
+        result = {.n_appended = 0, .is_finished = true};
+        ++totals_.n_failed;
+      }
+    }
+    std::vector<SequenceId> finished;
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (results[i].is_finished) {
+        finished.push_back(plan.spans[i].sequence);
+      }
+    }
+    scheduler_.apply(std::move(plan), results);
+    for (const SequenceId id : finished) {
+      executor_.forget(id);
+      ++totals_.n_finished;
+    }
+    ASSERT_TRUE(scheduler_.check());
+    ASSERT_EQ(scheduler_.n_running() + scheduler_.n_waiting(),
+              static_cast<int64_t>(executor_.sequences().size()));
+  }
+
+  // Everything that is there ends, within the steps that recomputing twice can take.
+  void finish() {
+    int64_t bound = 10;
+    for (const auto& [id, sequence] : executor_.sequences()) {
+      const int64_t n_all = sequence.n_prompt + sequence.max_new;
+      bound += 3 * (n_all / limits_.block_tokens + 2 + sequence.max_new);
+    }
+    while (!scheduler_.is_idle()) {
+      ASSERT_GT(bound--, 0) << "no end in sight";
+      step(0);
+    }
+    ASSERT_EQ(scheduler_.pool().n_used(), 0);
+    totals_.n_preemptions = scheduler_.counters().n_preemptions;
+  }
+
+  const FuzzTotals& totals() const { return totals_; }
+
+ private:
+  int64_t below(int64_t n) {
+    return static_cast<int64_t>(random_() % static_cast<uint64_t>(std::max<int64_t>(n, 1)));
+  }
+
+  void submit() {
+    const int64_t capacity = limits_.n_blocks * limits_.block_tokens;
+    const int64_t n_prompt = 1 + below(random_() % 4 == 0 ? capacity + 20 : capacity / 4);
+    const int64_t max_new = below(random_() % 4 == 0 ? capacity : capacity / 8);
+    if (!scheduler_.check_fit(n_prompt, max_new)) {
+      EXPECT_GT(n_prompt + max_new - 1, capacity - 1);
+      return;
+    }
+    executor_.add(next_id_,
+                  {.n_prompt = n_prompt, .n_new = below(max_new * 2), .max_new = max_new});
+    scheduler_.submit({.id = next_id_++,
+                       .priority = random_() % 5 == 0 ? 1 - below(3) : 0,
+                       .n_prompt = n_prompt,
+                       .max_new = max_new,
+                       .wants_prompt_logits = random_() % 10 == 0});
+  }
+
+  void cancel() {
+    auto& sequences = executor_.sequences();
+    if (sequences.empty()) {
+      return;
+    }
+    const auto victim = std::next(sequences.begin(), below(static_cast<int64_t>(sequences.size())));
+    scheduler_.remove(victim->first);
+    sequences.erase(victim);
+    ++totals_.n_cancelled;
+  }
+
+  void check_plan(const StepPlan& plan) {
+    ASSERT_LE(plan.n_tokens, limits_.max_batch_tokens);
+    ASSERT_LE(plan.n_logits, limits_.max_logits);
+    ASSERT_TRUE(plan.preempted.empty() || plan.admitted.empty());
+    ASSERT_TRUE(!plan.is_empty() || scheduler_.is_idle()) << "a step without progress";
+    for (const SpanPlan& span : plan.spans) {
+      const int64_t end = span.begin + span.count;
+      const auto& sequence = executor_.sequences().at(span.sequence);
+      // The edge is the request's own: its end, or a multiple of the chunk or of a block.
+      ASSERT_TRUE(end == sequence.n_known || end % limits_.block_tokens == 0);
+      ASSERT_TRUE(end == sequence.n_known || span.n_logits == span.count ||
+                  end % limits_.prefill_chunk == 0);
+    }
+    for (const auto& [id, sequence] : executor_.sequences()) {
+      ASSERT_LE(sequence.n_started, 3) << "sequence " << id << " starts over and over";
+    }
+  }
+
+  SchedulerLimits limits_;
+  std::mt19937 random_;
+  Scheduler scheduler_;
+  FakeExecutor executor_;
+  SequenceId next_id_ = 0;
+  FuzzTotals totals_;
+};
+
+}  // namespace millrace

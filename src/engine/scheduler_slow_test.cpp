@@ -1,0 +1,34 @@
+#include <gtest/gtest.h>
+
+#include "engine/scheduler_fuzz.h"
+
+namespace millrace {
+namespace {
+
+TEST(SchedulerFuzzSlow, a_million_random_steps) {
+  constexpr int kSteps = 1'000'000;
+  FuzzTotals all;
+  int n_steps = 0;
+  for (uint32_t seed = 1'000; n_steps < kSteps; ++seed) {
+    SchedulerLimits limits{.n_blocks = 4 + seed % 37,
+                           .block_tokens = 4,
+                           .max_sequences = 1 + seed % 9,
+                           .max_batch_tokens = 8 * (1 + seed % 5),
+                           .prefill_chunk = 8,
+                           .max_logits = 4 + seed % 11};
+    SchedulerFuzz fuzz(limits, seed);
+    for (int i = 0; i < 5'000; ++i, ++n_steps) {
+      fuzz.step(1 + static_cast<int>(seed % 8));
+      ASSERT_FALSE(testing::Test::HasFatalFailure()) << "seed " << seed;
+    }
+    fuzz.finish();
+    ASSERT_FALSE(testing::Test::HasFatalFailure()) << "seed " << seed;
+    all.n_finished += fuzz.totals().n_finished;
+    all.n_preemptions += fuzz.totals().n_preemptions;
+  }
+  EXPECT_GT(all.n_finished, 20'000);
+  EXPECT_GT(all.n_preemptions, 5'000);
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,282 @@
+#include "engine/scheduler.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/fake_executor.h"
+#include "engine/scheduler_fuzz.h"
+
+namespace millrace {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+SchedulerLimits small_limits(int64_t n_blocks) {
+  return {.n_blocks = n_blocks,
+          .block_tokens = 4,
+          .max_sequences = 8,
+          .max_batch_tokens = 32,
+          .prefill_chunk = 8,
+          .max_logits = 16};
+}
+
+// A scheduler with a fake executor behind it.
+struct Rig {
+  explicit Rig(const SchedulerLimits& limits) : scheduler(limits), executor(limits) {}
+
+  void submit(const SequenceSpec& spec, int64_t n_new = 1'000'000) {
+    executor.add(spec.id, {.n_prompt = spec.n_prompt, .n_new = n_new, .max_new = spec.max_new});
+    scheduler.submit(spec);
+  }
+  // One step; what was planned.
+  StepPlan step() {
+    StepPlan plan = scheduler.plan();
+    const StepPlan copy = plan;
+    const std::vector<SpanResult> results = executor.run(plan);
+    scheduler.apply(std::move(plan), results);
+    EXPECT_TRUE(scheduler.check());
+    return copy;
+  }
+
+  Scheduler scheduler;
+  FakeExecutor executor;
+};
+
+std::vector<SequenceId> sequences_of(const StepPlan& plan) {
+  std::vector<SequenceId> ids;
+  for (const SpanPlan& span : plan.spans) {
+    ids.push_back(span.sequence);
+  }
+  return ids;
+}
+
+TEST(Scheduler, prompt_is_computed_in_chunks_on_its_own_edges_and_then_decoded) {
+  Rig rig(small_limits(20));
+  rig.submit({.id = 1, .n_prompt = 19, .max_new = 3});
+  std::vector<std::pair<int64_t, int64_t>> spans;
+  std::vector<int64_t> rows;
+  while (!rig.scheduler.is_idle()) {
+    const StepPlan plan = rig.step();
+    ASSERT_EQ(plan.spans.size(), 1U);
+    spans.emplace_back(plan.spans[0].begin, plan.spans[0].count);
+    rows.push_back(plan.spans[0].n_logits);
+  }
+  // The third answer token is never computed.
+  EXPECT_THAT(
+      spans,
+      ElementsAre(
+          std::pair(0, 8), std::pair(8, 8), std::pair(16, 3), std::pair(19, 1), std::pair(20, 1)));
+  EXPECT_THAT(rows, ElementsAre(0, 0, 1, 1, 1));
+  EXPECT_EQ(rig.scheduler.pool().n_used(), 0);
+}
+
+TEST(Scheduler, prompt_logits_are_asked_for_every_prompt_token_in_block_chunks) {
+  Rig rig(small_limits(20));
+  rig.submit({.id = 1, .n_prompt = 10, .max_new = 0, .wants_prompt_logits = true});
+  std::vector<int64_t> rows;
+  while (!rig.scheduler.is_idle()) {
+    const StepPlan plan = rig.step();
+    EXPECT_FALSE(plan.spans[0].is_sampling);
+    rows.push_back(plan.spans[0].n_logits);
+  }
+  EXPECT_THAT(rows, ElementsAre(4, 4, 2));
+}
+
+TEST(Scheduler, decodes_come_before_prefill_chunks_and_a_long_prompt_stalls_nobody) {
+  Rig rig(small_limits(60));
+  rig.submit({.id = 1, .n_prompt = 4, .max_new = 50});
+  rig.step();
+  rig.submit({.id = 2, .n_prompt = 100, .max_new = 5});
+  rig.step();
+  rig.submit({.id = 3, .n_prompt = 5, .max_new = 5});
+  const StepPlan plan = rig.step();
+  EXPECT_THAT(sequences_of(plan), ElementsAre(1, 2, 3));
+  EXPECT_EQ(plan.spans[1].count, 8);
+  EXPECT_TRUE(plan.spans[2].is_sampling);  // its first token comes while 2 is still in prefill
+}
+
+TEST(Scheduler, a_chunk_that_does_not_fit_into_the_budget_waits_whole) {
+  SchedulerLimits limits = small_limits(60);
+  limits.max_batch_tokens = 12;
+  Rig rig(limits);
+  rig.submit({.id = 1, .n_prompt = 16, .max_new = 1});
+  rig.submit({.id = 2, .n_prompt = 16, .max_new = 1});
+  EXPECT_THAT(sequences_of(rig.step()), ElementsAre(1));
+  EXPECT_THAT(sequences_of(rig.step()), ElementsAre(1));
+  EXPECT_THAT(sequences_of(rig.step()), ElementsAre(2));
+}
+
+TEST(Scheduler, waiting_are_admitted_by_priority_then_arrival_and_never_overtaken) {
+  Rig rig(small_limits(10));
+  rig.submit({.id = 1, .n_prompt = 20, .max_new = 8});
+  rig.step();
+  rig.submit({.id = 2, .n_prompt = 24, .max_new = 1});                 // does not fit yet
+  rig.submit({.id = 3, .n_prompt = 4, .max_new = 1});                  // would fit
+  rig.submit({.id = 4, .priority = -1, .n_prompt = 4, .max_new = 1});  // goes first
+  EXPECT_THAT(rig.step().admitted, ElementsAre(4));
+  EXPECT_THAT(rig.step().admitted, IsEmpty());
+  std::vector<SequenceId> admitted;
+  while (!rig.scheduler.is_idle()) {
+    const StepPlan plan = rig.step();
+    admitted.insert(admitted.end(), plan.admitted.begin(), plan.admitted.end());
+  }
+  EXPECT_THAT(admitted, ElementsAre(2, 3));
+}
+
+TEST(Scheduler, sequences_beyond_the_maximum_wait) {
+  SchedulerLimits limits = small_limits(60);
+  limits.max_sequences = 2;
+  Rig rig(limits);
+  for (SequenceId id = 1; id <= 3; ++id) {
+    rig.submit({.id = id, .n_prompt = 2, .max_new = 3});
+  }
+  EXPECT_THAT(rig.step().admitted, ElementsAre(1, 2));
+  EXPECT_THAT(rig.step().admitted, IsEmpty());
+}
+
+TEST(Scheduler, whole_prompt_is_reserved_at_admission) {
+  Rig rig(small_limits(20));
+  rig.submit({.id = 1, .n_prompt = 33, .max_new = 3});
+  rig.step();
+  EXPECT_EQ(rig.scheduler.pool().n_used(), 9);
+}
+
+TEST(Scheduler, running_out_of_blocks_preempts_the_cheapest_and_admits_nothing_in_that_step) {
+  Rig rig(small_limits(8));
+  rig.submit({.id = 1, .n_prompt = 11, .max_new = 20});
+  rig.submit({.id = 2, .n_prompt = 7, .max_new = 20});
+  rig.submit({.id = 3, .n_prompt = 7, .max_new = 20});
+  StepPlan plan;
+  for (int i = 0; i < 30 && rig.scheduler.counters().n_preemptions == 0; ++i) {
+    plan = rig.step();
+  }
+  EXPECT_THAT(plan.preempted, ElementsAre(2));  // fewer tokens to compute again than 1
+  EXPECT_THAT(plan.admitted, IsEmpty());
+  EXPECT_EQ(rig.scheduler.next_waiting(), 2U);  // before 3: it keeps its place
+  int steps = 0;
+  while (!rig.scheduler.is_idle()) {
+    ASSERT_LT(++steps, 200);
+    rig.step();
+  }
+  EXPECT_GT(rig.scheduler.counters().n_recomputed_tokens, 0);
+}
+
+TEST(Scheduler, lower_priority_is_preempted_even_if_it_costs_more) {
+  Rig rig(small_limits(8));
+  rig.submit({.id = 1, .n_prompt = 4, .max_new = 20});
+  rig.submit({.id = 2, .priority = 5, .n_prompt = 15, .max_new = 17});
+  StepPlan plan;
+  for (int i = 0; i < 30 && plan.preempted.empty(); ++i) {
+    plan = rig.step();
+  }
+  EXPECT_THAT(plan.preempted, ElementsAre(2));
+}
+
+TEST(Scheduler, third_admission_reserves_the_maximum_and_is_not_preempted_again) {
+  Rig rig(small_limits(8));
+  rig.submit({.id = 1, .priority = 1, .n_prompt = 4, .max_new = 28});
+  int64_t n_preempted = 0;
+  for (SequenceId rival = 2; rival <= 4; ++rival) {  // each would like 7 of the 8 blocks
+    rig.step();
+    rig.submit({.id = rival, .n_prompt = 8, .max_new = 20});
+    for (int i = 0; i < 100 && rig.executor.sequences()[rival].n_known < 28; ++i) {
+      n_preempted += static_cast<int64_t>(rig.step().preempted.size());
+    }
+    EXPECT_EQ(rig.executor.sequences()[rival].n_known, 28);
+    EXPECT_EQ(n_preempted, std::min<int64_t>(2, static_cast<int64_t>(rival) - 1));
+  }
+  EXPECT_EQ(rig.executor.sequences()[1].n_started, 3);
+  EXPECT_EQ(rig.executor.sequences()[1].n_known, 32);
+}
+
+TEST(Scheduler, what_never_fits_is_refused_with_both_sizes) {
+  const Scheduler scheduler(small_limits(10));
+  EXPECT_TRUE(scheduler.check_fit(40, 1));
+  EXPECT_TRUE(scheduler.check_fit(40, 0));
+  EXPECT_TRUE(scheduler.check_fit(1, 40));
+  const auto refused = scheduler.check_fit(30, 12);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kContextLength);
+  EXPECT_THAT(refused.error().message, testing::HasSubstr("41 tokens"));
+}
+
+TEST(Scheduler, remove_works_waiting_in_prefill_and_in_decode) {
+  Rig rig(small_limits(12));
+  rig.submit({.id = 1, .n_prompt = 4, .max_new = 9});
+  rig.step();
+  rig.submit({.id = 2, .n_prompt = 20, .max_new = 9});
+  rig.submit({.id = 3, .n_prompt = 20, .max_new = 9});
+  rig.step();
+  EXPECT_EQ(rig.scheduler.n_running(), 2);
+  EXPECT_EQ(rig.scheduler.n_waiting(), 1);
+  for (const SequenceId id : {3, 2, 1}) {
+    rig.scheduler.remove(id);
+    EXPECT_TRUE(rig.scheduler.check());
+  }
+  EXPECT_TRUE(rig.scheduler.is_idle());
+  EXPECT_EQ(rig.scheduler.pool().n_used(), 0);
+  EXPECT_TRUE(rig.scheduler.plan().is_empty());
+}
+
+TEST(Scheduler, plan_changes_nothing) {
+  Rig rig(small_limits(8));
+  rig.submit({.id = 1, .n_prompt = 14, .max_new = 18});
+  rig.submit({.id = 2, .n_prompt = 9, .max_new = 20});
+  for (int i = 0; i < 12; ++i) {
+    rig.step();
+  }
+  const int64_t n_free = rig.scheduler.pool().n_free();
+  const StepPlan first = rig.scheduler.plan();
+  const StepPlan second = rig.scheduler.plan();
+  EXPECT_EQ(first.blocks, second.blocks);
+  EXPECT_EQ(first.preempted, second.preempted);
+  EXPECT_EQ(sequences_of(first), sequences_of(second));
+  EXPECT_EQ(rig.scheduler.pool().n_free(), n_free);
+}
+
+TEST(SchedulerFuzzTest, ten_thousand_random_steps_keep_every_block_where_it_belongs) {
+  FuzzTotals all;
+  for (const int64_t n_blocks : {5, 12, 40}) {
+    for (uint32_t seed = 0; seed < 4; ++seed) {
+      SchedulerFuzz fuzz(small_limits(n_blocks), seed);
+      for (int i = 0; i < 850; ++i) {
+        fuzz.step(6);
+        ASSERT_FALSE(testing::Test::HasFatalFailure()) << "blocks " << n_blocks << " seed " << seed;
+      }
+      fuzz.finish();
+      ASSERT_FALSE(testing::Test::HasFatalFailure());
+      all.n_finished += fuzz.totals().n_finished;
+      all.n_cancelled += fuzz.totals().n_cancelled;
+      all.n_failed += fuzz.totals().n_failed;
+      all.n_preemptions += fuzz.totals().n_preemptions;
+    }
+  }
+  EXPECT_GT(all.n_finished, 300);
+  EXPECT_GT(all.n_cancelled, 50);
+  EXPECT_GT(all.n_failed, 20);
+  EXPECT_GT(all.n_preemptions, 50);
+}
+
+// Pools of 1.0 to 3.0 times one request.
+TEST(SchedulerLiveness, everyone_ends_in_bounded_steps_however_tight_the_pool) {
+  constexpr int64_t kPrompt = 21;
+  constexpr int64_t kNew = 20;  // 40 computed tokens, 10 blocks
+  for (int64_t n_blocks = 10; n_blocks <= 30; ++n_blocks) {
+    Rig rig(small_limits(n_blocks));
+    for (SequenceId id = 0; id < 12; ++id) {
+      rig.submit({.id = id, .n_prompt = kPrompt, .max_new = kNew});
+    }
+    int steps = 0;
+    while (!rig.scheduler.is_idle()) {
+      ASSERT_LT(++steps, 12 * 3 * (3 + kNew)) << n_blocks << " blocks";
+      rig.step();
+    }
+    for (const auto& [id, sequence] : rig.executor.sequences()) {
+      EXPECT_EQ(sequence.n_known, kPrompt + kNew);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace millrace

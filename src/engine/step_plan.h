@@ -1,0 +1,44 @@
+#pragma once
+// What one step is to do and what came of it, as values: a step can be logged, replayed and tested
+// without a model.
+
+#include <cstdint>
+#include <vector>
+
+#include "base/types.h"
+
+namespace millrace {
+
+using SequenceId = uint64_t;  // in order of arrival
+
+// Tokens [begin, begin + count) of one sequence. Prefill chunk, decode and draft verification are
+// the same thing.
+struct SpanPlan {
+  SequenceId sequence = 0;
+  int64_t begin = 0;
+  int64_t count = 0;
+  int64_t n_logits = 0;      // rows wanted, for the last n_logits tokens
+  bool is_sampling = false;  // the last row gives the sequence its next token
+  int64_t n_new_blocks = 0;  // at the end of its block table
+  int64_t first_block = 0;   // its block table is StepPlan::blocks[first_block, +n_blocks)
+  int64_t n_blocks = 0;
+};
+
+struct StepPlan {
+  std::vector<SequenceId> preempted;  // give all blocks back and wait
+  std::vector<SequenceId> admitted;   // start running
+  std::vector<SpanPlan> spans;
+  std::vector<BlockId> blocks;  // the block tables of all spans
+  int64_t n_tokens = 0;
+  int64_t n_logits = 0;
+
+  bool is_empty() const { return spans.empty() && preempted.empty(); }
+};
+
+// What became of a span, in the order of StepPlan::spans.
+struct SpanResult {
+  int64_t n_appended = 0;    // tokens that the sequence grew by
+  bool is_finished = false;  // it needs nothing more, for whatever reason
+};
+
+}  // namespace millrace
