@@ -54,5 +54,7 @@ function(millrace_module)
     add_executable(${library}_bench ${benches})
     target_link_libraries(
       ${library}_bench PRIVATE ${library} ${ARG_TEST_LIBRARIES} benchmark::benchmark_main)
+    target_compile_definitions(
+      ${library}_bench PRIVATE MILLRACE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   endif()
 endfunction()

@@ -208,13 +208,40 @@ void apply_add_token(const dom::element& config,
   }
 }
 
+// Files say "model_max_length": 1000000000000000019884624838656, and simdjson refuses integers over
+// 64 bits. An exponent makes them floating-point numbers.
+std::string make_long_integers_floats(std::string_view text) {
+  constexpr std::size_t kSafeDigits = 18;
+  std::string out;
+  std::size_t n_digits = 0;
+  bool is_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (!is_string && c >= '0' && c <= '9') {
+      ++n_digits;
+    } else {
+      if (n_digits > kSafeDigits && c != '.' && c != 'e' && c != 'E') {
+        out += "e0";
+      }
+      n_digits = 0;
+    }
+    out.push_back(c);
+    if (is_string && c == '\\' && i + 1 < text.size()) {
+      out.push_back(text[++i]);
+    } else if (c == '"') {
+      is_string = !is_string;
+    }
+  }
+  return out;
+}
+
 Result<bool> read_config(std::string_view text, TokenizerSpec& spec) {
   dom::parser parser;
   dom::element config;
   if (text.empty()) {
     return true;
   }
-  if (parser.parse(text.data(), text.size()).get(config) != simdjson::SUCCESS ||
+  if (parser.parse(make_long_integers_floats(text)).get(config) != simdjson::SUCCESS ||
       !config.is_object()) {
     return fail(ErrorCode::kCorrupt, "[tokenizer_config.json] is not a JSON object");
   }

