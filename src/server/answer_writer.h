@@ -42,11 +42,17 @@ std::unique_ptr<AnswerWriter> make_chat_writer(const AnswerHead& head,
                                                const AnswerOptions& options,
                                                const Tokenizer& tokenizer);
 
-// echo: the text of the prompt of each choice, put before its answer; empty without echo.
+// What the writer needs to know of the prompt of one choice.
+struct CompletionPrompt {
+  std::string echo;           // put before the answer; empty without echo
+  std::vector<TokenId> tail;  // its last ids, when they get no entries in logprobs themselves
+};
+
+// prompts: one a choice.
 std::unique_ptr<AnswerWriter> make_completion_writer(const AnswerHead& head,
                                                      const AnswerOptions& options,
                                                      const Tokenizer& tokenizer,
-                                                     std::vector<std::string> echo);
+                                                     std::vector<CompletionPrompt> prompts);
 
 // A token's own text; control tokens as they are spelled; bytes that are no text as
 // "bytes:\xe2\x80".

@@ -13,7 +13,8 @@ namespace millrace {
 namespace {
 
 struct CompletionChoice {
-  explicit CompletionChoice(const Tokenizer& tokenizer) : logprobs(tokenizer) {}
+  CompletionChoice(const Tokenizer& tokenizer, CompletionPrompt prompt)
+      : echo(std::move(prompt.echo)), logprobs(tokenizer, prompt.tail) {}
 
   std::string echo;  // not sent yet
   std::string text;
@@ -22,15 +23,11 @@ struct CompletionChoice {
   bool has_prompt_entries = false;
 };
 
-std::vector<CompletionChoice> make_choices(const AnswerOptions& options,
-                                           const Tokenizer& tokenizer,
-                                           std::vector<std::string> echo) {
+std::vector<CompletionChoice> make_choices(const Tokenizer& tokenizer,
+                                           std::vector<CompletionPrompt> prompts) {
   std::vector<CompletionChoice> choices;
-  for (size_t i = 0; i < static_cast<size_t>(options.n_choices); ++i) {
-    choices.emplace_back(tokenizer);
-    if (i < echo.size()) {
-      choices.back().echo = std::move(echo[i]);
-    }
+  for (CompletionPrompt& prompt : prompts) {
+    choices.emplace_back(tokenizer, std::move(prompt));
   }
   return choices;
 }
@@ -56,8 +53,8 @@ class CompletionStreamWriter : public AnswerWriter {
   CompletionStreamWriter(const AnswerHead& head,
                          const AnswerOptions& options,
                          const Tokenizer& tokenizer,
-                         std::vector<std::string> echo)
-      : options_(options), choices_(make_choices(options, tokenizer, std::move(echo))) {
+                         std::vector<CompletionPrompt> prompts)
+      : options_(options), choices_(make_choices(tokenizer, std::move(prompts))) {
     prefix_ = fmt::format(
         R"(data: {{"id":{},"object":"text_completion","created":{},"model":{},"choices":[)",
         json_string(head.id),
@@ -129,10 +126,10 @@ class CompletionWholeWriter : public AnswerWriter {
   CompletionWholeWriter(AnswerHead head,
                         const AnswerOptions& options,
                         const Tokenizer& tokenizer,
-                        std::vector<std::string> echo)
+                        std::vector<CompletionPrompt> prompts)
       : head_(std::move(head)),
         options_(options),
-        choices_(make_choices(options, tokenizer, std::move(echo))) {}
+        choices_(make_choices(tokenizer, std::move(prompts))) {}
 
   void begin(std::string&) override {}
   void prompt(int choice, const PromptEvent& event, std::string&) override {
@@ -179,11 +176,11 @@ class CompletionWholeWriter : public AnswerWriter {
 std::unique_ptr<AnswerWriter> make_completion_writer(const AnswerHead& head,
                                                      const AnswerOptions& options,
                                                      const Tokenizer& tokenizer,
-                                                     std::vector<std::string> echo) {
+                                                     std::vector<CompletionPrompt> prompts) {
   if (options.streams) {
-    return std::make_unique<CompletionStreamWriter>(head, options, tokenizer, std::move(echo));
+    return std::make_unique<CompletionStreamWriter>(head, options, tokenizer, std::move(prompts));
   }
-  return std::make_unique<CompletionWholeWriter>(head, options, tokenizer, std::move(echo));
+  return std::make_unique<CompletionWholeWriter>(head, options, tokenizer, std::move(prompts));
 }
 
 }  // namespace millrace

@@ -2,6 +2,7 @@
 // The logprobs object of /v1/completions: four parallel arrays. One per choice, on its I/O thread.
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,10 +14,11 @@ namespace millrace {
 
 class LegacyLogprobs {
  public:
-  explicit LegacyLogprobs(const Tokenizer& tokenizer)
-      : tokenizer_(tokenizer), detokenizer_(tokenizer) {}
+  // prompt_tail: the ids before the first one added.
+  LegacyLogprobs(const Tokenizer& tokenizer, std::span<const TokenId> prompt_tail)
+      : tokenizer_(tokenizer), detokenizer_(tokenizer, prompt_tail) {}
 
-  // n_offset: characters of the echoed prompt when its tokens are not added one by one.
+  // The characters of an echoed prompt whose tokens are not added one by one.
   void skip_characters(int64_t n) { offset_ += n; }
   void add(TokenId token, float logprob, const std::vector<TopLogprob>& top);
   // The object with what was added since the last call. The strings of all tokens joined are the

@@ -1,0 +1,290 @@
+#include "server/api/chat_request.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "engine/engine.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::array<std::string_view, 6> kRoles = {
+    "system", "developer", "user", "assistant", "tool", "function"};
+
+// Text parts only; the path of what is wrong is "messages[1].content[0].type".
+void check_parts(FieldReader& reader, const Value& parts, const std::string& path) {
+  for (size_t i = 0; i < parts.items().size(); ++i) {
+    const Value& part = parts.items()[i];
+    const std::string at = fmt::format("{}[{}]", path, i);
+    const Value* type = part.find("type");
+    const Value* text = part.find("text");
+    if (!part.is_dict()) {
+      reader.fail_at(at, fmt::format("expected an object, got {}", describe(part)));
+    } else if (type == nullptr || !type->is_string() || type->as_string() != "text") {
+      reader.fail_at(
+          at + ".type",
+          fmt::format("expected \"text\", the only kind of part this model reads, got {}",
+                      type == nullptr ? "nothing" : describe(*type)));
+    } else if (text == nullptr || !text->is_string()) {
+      reader.fail_at(
+          at + ".text",
+          fmt::format("expected a string, got {}", text == nullptr ? "nothing" : describe(*text)));
+    }
+  }
+}
+
+void check_tool_calls(FieldReader& reader, const Value& calls, const std::string& path) {
+  if (!calls.is_list()) {
+    reader.fail_at(path, fmt::format("expected an array, got {}", describe(calls)));
+    return;
+  }
+  for (size_t i = 0; i < calls.items().size(); ++i) {
+    const Value* function = calls.items()[i].find("function");
+    if (function == nullptr || !function->is_dict()) {
+      reader.fail_at(fmt::format("{}[{}].function", path, i), "is required and must be an object");
+      return;
+    }
+    const Value* name = function->find("name");
+    if (name == nullptr || !name->is_string()) {
+      reader.fail_at(fmt::format("{}[{}].function.name", path, i),
+                     "is required and must be a string");
+      return;
+    }
+  }
+}
+
+void check_message(FieldReader& reader, const Value& message, const std::string& path) {
+  if (!message.is_dict()) {
+    reader.fail_at(path, fmt::format("expected an object, got {}", describe(message)));
+    return;
+  }
+  const Value* role = message.find("role");
+  if (role == nullptr || !role->is_string() ||
+      std::find(kRoles.begin(), kRoles.end(), role->as_string()) == kRoles.end()) {
+    reader.fail_at(path + ".role",
+                   fmt::format("expected system, developer, user, assistant or tool, got {}",
+                               role == nullptr ? "nothing" : describe(*role)));
+    return;
+  }
+  const Value* calls = message.find("tool_calls");
+  if (calls != nullptr && !calls->is_none()) {
+    check_tool_calls(reader, *calls, path + ".tool_calls");
+  }
+  const Value* content = message.find("content");
+  if (content == nullptr || content->is_none()) {
+    if (role->as_string() != "assistant") {
+      reader.fail_at(path + ".content", "is required: text or an array of parts");
+    }
+  } else if (content->is_list()) {
+    check_parts(reader, *content, path + ".content");
+  } else if (!content->is_string()) {
+    reader.fail_at(path + ".content",
+                   fmt::format("expected text or an array of parts, got {}", describe(*content)));
+  }
+}
+
+void read_messages(FieldReader& reader, Conversation& conversation) {
+  const Value* messages = reader.take("messages");
+  if (messages == nullptr || !messages->is_list() || messages->items().empty()) {
+    reader.fail_at("messages",
+                   fmt::format("expected an array of at least one message, got {}",
+                               messages == nullptr   ? "nothing"
+                               : messages->is_list() ? "an empty array"
+                                                     : describe(*messages)));
+    return;
+  }
+  for (size_t i = 0; i < messages->items().size() && !reader.has_failed(); ++i) {
+    check_message(reader, messages->items()[i], fmt::format("messages[{}]", i));
+  }
+  conversation.messages = *messages;
+}
+
+void read_tools(FieldReader& reader, Conversation& conversation) {
+  const Value* tools = reader.take("tools");
+  if (tools == nullptr) {
+    return;
+  }
+  if (!tools->is_list()) {
+    reader.fail_at("tools", fmt::format("expected an array, got {}", describe(*tools)));
+    return;
+  }
+  for (size_t i = 0; i < tools->items().size(); ++i) {
+    const Value& tool = tools->items()[i];
+    const Value* function = tool.find("function");
+    if (tool.string_or("type", "") != "function" || function == nullptr || !function->is_dict() ||
+        function->string_or("name", "").empty()) {
+      reader.fail_at(fmt::format("tools[{}]", i),
+                     "expected {\"type\": \"function\", \"function\": {\"name\": ...}}");
+      return;
+    }
+  }
+  if (!tools->items().empty()) {
+    conversation.tools = *tools;
+  }
+}
+
+void read_tool_choice(FieldReader& reader, Conversation& conversation) {
+  const Value* choice = reader.take("tool_choice");
+  if (choice == nullptr) {
+    return;
+  }
+  if (choice->is_string() && choice->as_string() == "none") {
+    conversation.tools = Value();
+  } else if (!choice->is_string() || choice->as_string() != "auto") {
+    reader.refuse("tool_choice", "only \"auto\" and \"none\" are supported");
+  }
+}
+
+void read_lengths(FieldReader& reader, Request& request) {
+  reader.read("max_tokens", 1, INT32_MAX, request.max_tokens);
+  reader.read("max_completion_tokens", 1, INT32_MAX, request.max_tokens);
+}
+
+void read_logprobs(FieldReader& reader, Request& request) {
+  bool has_logprobs = false;
+  reader.read("logprobs", has_logprobs);
+  std::optional<int64_t> n_top;
+  reader.read("top_logprobs", 0, kMaxTopLogprobs, n_top);
+  if (n_top && !has_logprobs) {
+    reader.fail_at("top_logprobs", "needs \"logprobs\": true");
+  }
+  if (has_logprobs) {
+    request.n_logprobs = static_cast<int>(n_top.value_or(0));
+  }
+}
+
+// null, a value that asks for nothing, or a refusal.
+void accept_only(FieldReader& reader,
+                 std::string_view name,
+                 std::string_view accepted,
+                 std::string_view why) {
+  const Value* value = reader.take(name);
+  if (value != nullptr && !(value->is_string() && value->as_string() == accepted)) {
+    reader.refuse(name, why);
+  }
+}
+
+void refuse_unsupported(FieldReader& reader) {
+  if (const Value* format = reader.take("response_format")) {
+    if (format->string_or("type", "") != "text") {
+      reader.refuse("response_format", "only {\"type\": \"text\"} is supported yet");
+    }
+  }
+  if (const Value* modalities = reader.take("modalities")) {
+    const bool is_text = modalities->is_list() && modalities->items().size() == 1 &&
+                         modalities->items()[0].is_string() &&
+                         modalities->items()[0].as_string() == "text";
+    if (!is_text) {
+      reader.refuse("modalities", "only [\"text\"] is supported");
+    }
+  }
+  for (const std::string_view name :
+       {"audio", "functions", "function_call", "web_search_options"}) {
+    if (reader.take(name) != nullptr) {
+      reader.refuse(name, "is not supported");
+    }
+  }
+  if (reader.take("chat_template") != nullptr) {
+    reader.refuse("chat_template", "templates come with the model, not with a request");
+  }
+  accept_only(reader, "verbosity", "medium", "only \"medium\" is supported");
+  bool stores = false;
+  reader.read("store", stores);
+  if (stores) {
+    reader.refuse("store", "this server keeps nothing");
+  }
+  bool is_parallel = true;
+  reader.read("parallel_tool_calls", is_parallel);
+  if (!is_parallel) {
+    reader.refuse("parallel_tool_calls", "false is not supported");
+  }
+  reader.ignore({"prediction"});
+}
+
+}  // namespace
+
+void read_conversation(FieldReader& reader, Conversation& conversation) {
+  read_messages(reader, conversation);
+  read_tools(reader, conversation);
+  read_tool_choice(reader, conversation);
+  reader.read("add_generation_prompt", conversation.add_generation_prompt);
+  reader.read("continue_final_message", conversation.continue_final_message);
+  if (conversation.continue_final_message) {
+    const Value* asked = reader.take("add_generation_prompt");
+    if (asked != nullptr && conversation.add_generation_prompt) {
+      reader.fail_at("continue_final_message", "excludes \"add_generation_prompt\": true");
+    }
+    conversation.add_generation_prompt = false;
+  }
+  if (const Value* documents = reader.take("documents")) {
+    if (!documents->is_list()) {
+      reader.fail_at("documents", fmt::format("expected an array, got {}", describe(*documents)));
+    }
+    conversation.documents = *documents;
+  }
+  conversation.kwargs = Value::dict({});
+  if (const Value* kwargs = reader.take("chat_template_kwargs")) {
+    if (!kwargs->is_dict()) {
+      reader.fail_at("chat_template_kwargs",
+                     fmt::format("expected an object, got {}", describe(*kwargs)));
+      return;
+    }
+    conversation.kwargs = *kwargs;
+  }
+  std::string effort;
+  reader.read("reasoning_effort", effort);
+  if (!effort.empty() && conversation.kwargs.find("reasoning_effort") == nullptr) {
+    conversation.kwargs.mutable_dict().set("reasoning_effort", effort);
+  }
+}
+
+std::variant<ChatRequest, ApiError> parse_chat_request(const Value& body) {
+  FieldReader reader(body);
+  ChatRequest request;
+  read_generation_fields(reader, request.fields);
+  read_conversation(reader, request.conversation);
+  read_lengths(reader, request.fields.request);
+  read_logprobs(reader, request.fields.request);
+  refuse_unsupported(reader);
+  if (reader.error()) {
+    return *reader.error();
+  }
+  request.unknown_fields = reader.unread();
+  return request;
+}
+
+std::variant<std::vector<TokenId>, ApiError> encode_conversation(const Engine& engine,
+                                                                 const Conversation& conversation) {
+  const ChatTemplate* chat_template = engine.chat_template();
+  if (chat_template == nullptr) {
+    const std::string& reason = engine.files().chat_template_error;
+    return ApiError{400,
+                    reason.empty() ? "this model has no chat template: use /v1/completions"
+                                   : "the model's chat template was refused: " + reason,
+                    "messages",
+                    "no_chat_template"};
+  }
+  const Tokenizer& tokenizer = engine.tokenizer();
+  ChatInput input;
+  input.messages = conversation.messages;
+  input.tools = conversation.tools;
+  input.documents = conversation.documents;
+  input.extra = conversation.kwargs;
+  input.add_generation_prompt = conversation.add_generation_prompt;
+  input.continue_final_message = conversation.continue_final_message;
+  input.bos_token = tokenizer.token_text(tokenizer.bos());
+  input.eos_token = tokenizer.token_text(tokenizer.eos());
+  const auto pieces = chat_template->render(input);
+  if (!pieces) {
+    ApiError error = to_api_error(pieces.error());
+    error.param = "messages";
+    return error;
+  }
+  const bool has_bos = !input.bos_token.empty() && starts_with(*pieces, input.bos_token);
+  return tokenizer.encode(*pieces, !has_bos);
+}
+
+}  // namespace millrace

@@ -1,0 +1,389 @@
+#include "server/generation.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+#include <ctime>
+#include <random>
+#include <utility>
+
+#include "base/clock.h"
+#include "engine/engine.h"
+#include "server/service.h"
+#include "server/sse.h"
+
+namespace millrace {
+namespace {
+
+void read_stop(FieldReader& reader, std::vector<std::string>& out) {
+  const Value* stop = reader.take("stop");
+  if (stop == nullptr) {
+    return;
+  }
+  const auto add = [&](const Value& item, const std::string& name) {
+    if (!item.is_string()) {
+      reader.fail_at(name, fmt::format("expected a string, got {}", describe(item)));
+    } else if (item.as_string().empty() || item.as_string().size() > kMaxStopBytes) {
+      reader.fail_at(
+          name,
+          fmt::format("expected 1 to {} bytes, got {}", kMaxStopBytes, item.as_string().size()));
+    } else {
+      out.push_back(item.as_string());
+    }
+  };
+  if (!stop->is_list()) {
+    add(*stop, "stop");
+    return;
+  }
+  if (stop->items().size() > kMaxStopStrings) {
+    reader.fail_at(
+        "stop",
+        fmt::format("expected at most {} strings, got {}", kMaxStopStrings, stop->items().size()));
+    return;
+  }
+  for (size_t i = 0; i < stop->items().size(); ++i) {
+    add(stop->items()[i], fmt::format("stop[{}]", i));
+  }
+}
+
+void read_stop_tokens(FieldReader& reader, std::vector<TokenId>& out) {
+  const Value* tokens = reader.take("stop_token_ids");
+  if (tokens == nullptr) {
+    return;
+  }
+  if (!tokens->is_list() || tokens->items().size() > kMaxStopStrings) {
+    reader.fail_at("stop_token_ids",
+                   fmt::format("expected an array of at most {} token ids, got {}",
+                               kMaxStopStrings,
+                               describe(*tokens)));
+    return;
+  }
+  for (size_t i = 0; i < tokens->items().size(); ++i) {
+    const Value& token = tokens->items()[i];
+    if (!token.is_int() || token.as_int() < 0 || token.as_int() > INT32_MAX) {
+      reader.fail_at(fmt::format("stop_token_ids[{}]", i),
+                     fmt::format("expected a token id, got {}", describe(token)));
+      return;
+    }
+    out.push_back(static_cast<TokenId>(token.as_int()));
+  }
+}
+
+void read_logit_bias(FieldReader& reader, std::vector<LogitBias>& out) {
+  const Value* biases = reader.take("logit_bias");
+  if (biases == nullptr) {
+    return;
+  }
+  if (!biases->is_dict() || biases->as_dict().size() > kMaxLogitBias) {
+    reader.fail_at("logit_bias",
+                   fmt::format("expected an object of at most {} token ids with their bias, got {}",
+                               kMaxLogitBias,
+                               describe(*biases)));
+    return;
+  }
+  for (const auto& [key, value] : biases->as_dict()) {
+    const std::string& name = key.as_string();
+    TokenId token = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), token);
+    if (error != std::errc{} || end != name.data() + name.size() || token < 0) {
+      reader.fail_at("logit_bias",
+                     fmt::format("expected token ids as keys, got {}", describe(key)));
+      return;
+    }
+    const double bias = value.is_int()      ? static_cast<double>(value.as_int())
+                        : value.is_double() ? value.as_double()
+                                            : -1000.0;
+    if (!(bias >= -100 && bias <= 100)) {
+      reader.fail_at(fmt::format("logit_bias.{}", token),
+                     fmt::format("expected a number from -100 to 100, got {}", describe(value)));
+      return;
+    }
+    out.push_back({token, static_cast<float>(bias)});
+  }
+}
+
+void read_stream_fields(FieldReader& reader, GenerationFields& fields) {
+  reader.read("stream", fields.streams);
+  const Value* options = reader.take("stream_options");
+  if (options == nullptr) {
+    return;
+  }
+  if (!fields.streams) {
+    reader.fail_at("stream_options", "is only allowed together with \"stream\": true");
+    return;
+  }
+  FieldReader nested(*options, "stream_options");
+  nested.read("include_usage", fields.include_usage);
+  nested.ignore({"include_obfuscation"});
+  bool has_running_usage = false;
+  nested.read("continuous_usage_stats", has_running_usage);
+  if (has_running_usage) {
+    nested.refuse("continuous_usage_stats", "usage on every chunk is not supported");
+  }
+  reader.adopt(nested);
+}
+
+void read_sampling(FieldReader& reader, SamplingParams& sampling) {
+  reader.read("temperature", 0.0, 1e6, sampling.temperature);
+  reader.read("top_k", -1, INT32_MAX, sampling.top_k);
+  sampling.top_k = std::max(sampling.top_k, 0);  // -1 is off elsewhere
+  // Zero would keep nothing: both are read as "only the best".
+  reader.read("top_p", 0.0, 1.0, sampling.top_p);
+  reader.read("typical_p", 0.0, 1.0, sampling.typical_p);
+  constexpr float kSmallest = 1e-6F;
+  sampling.top_p = std::max(sampling.top_p, kSmallest);
+  sampling.typical_p = std::max(sampling.typical_p, kSmallest);
+  reader.read("min_p", 0.0, 1.0, sampling.min_p);
+  reader.read("repetition_penalty", 0.01, 100.0, sampling.repetition_penalty);
+  reader.read("frequency_penalty", -2.0, 2.0, sampling.frequency_penalty);
+  reader.read("presence_penalty", -2.0, 2.0, sampling.presence_penalty);
+  read_logit_bias(reader, sampling.logit_bias);
+}
+
+struct RefusedField {
+  std::string_view name;
+  std::string_view why;
+};
+
+// Fields of this and of other servers that change the answer: refused rather than ignored.
+constexpr std::array kRefusedFields = {
+    RefusedField{"guided_json", "constrained output is not supported yet"},
+    RefusedField{"guided_regex", "constrained output is not supported yet"},
+    RefusedField{"guided_choice", "constrained output is not supported yet"},
+    RefusedField{"guided_grammar", "constrained output is not supported yet"},
+    RefusedField{"structured_outputs", "constrained output is not supported yet"},
+    RefusedField{"grammar", "constrained output is not supported yet"},
+    RefusedField{"json_schema", "constrained output is not supported yet"},
+    RefusedField{"use_beam_search", "beam search is not supported"},
+    RefusedField{"bad_words", "is not supported (logit_bias bans single tokens)"},
+    RefusedField{"allowed_token_ids", "is not supported (logit_bias favours single tokens)"},
+    RefusedField{"prompt_logprobs", "is not supported (\"echo\": true with logprobs gives them)"},
+    RefusedField{"truncate_prompt_tokens", "prompts are never cut"},
+};
+
+void refuse_unsupported(FieldReader& reader) {
+  for (const RefusedField& field : kRefusedFields) {
+    const Value* value = reader.take(field.name);
+    if (value != nullptr && !(value->is_bool() && !value->as_bool())) {
+      reader.refuse(field.name, field.why);
+    }
+  }
+  bool keeps_stop = false;
+  reader.read("include_stop_str_in_output", keeps_stop);
+  if (keeps_stop) {
+    reader.refuse("include_stop_str_in_output", "the stop string is never part of the answer");
+  }
+  bool skips_control = true;
+  reader.read("skip_special_tokens", skips_control);
+  if (!skips_control) {
+    reader.refuse("skip_special_tokens", "control tokens are never part of the text");
+  }
+}
+
+// Pulls the engine's events through the writer.
+class GenerationSource : public ReplySource {
+ public:
+  struct Part {
+    std::shared_ptr<TokenStream> stream;
+    int first_choice = 0;
+  };
+
+  GenerationSource(Service& service,
+                   const GenerationFields& fields,
+                   std::vector<Part> parts,
+                   std::unique_ptr<AnswerWriter> writer,
+                   TimePoint arrived_at)
+      : metrics_(service.request_metrics()),
+        streams_(fields.streams),
+        parts_(std::move(parts)),
+        writer_(std::move(writer)),
+        arrived_at_(arrived_at),
+        last_token_at_(parts_.size() * static_cast<size_t>(fields.request.n)) {}
+
+  ~GenerationSource() override {
+    if (!is_finished_) {
+      metrics_.n_cancelled.add();
+      cancel();
+    }
+  }
+
+  Progress pull(HttpResponse& response) override {
+    if (!has_begun_) {
+      writer_->begin(response.body);
+      has_begun_ = true;
+    }
+    bool is_waiting = false;
+    for (Part& part : parts_) {
+      StreamEvent event;
+      while (!failure_ && part.stream->try_next(event)) {
+        take(part, event, response.body);
+      }
+      is_waiting |= !part.stream->is_finished();
+    }
+    if (failure_) {
+      fail(response);
+      return Progress::kFinished;
+    }
+    if (is_waiting) {
+      return Progress::kWaiting;
+    }
+    writer_->end(total_, response.body);
+    metrics_.answer_seconds.observe(seconds_since(arrived_at_));
+    is_finished_ = true;
+    return Progress::kFinished;
+  }
+
+ private:
+  void take(const Part& part, const StreamEvent& event, std::string& out) {
+    const int choice = part.first_choice + event.choice;
+    if (const auto* token = std::get_if<TokenEvent>(&event.body)) {
+      note_time(last_token_at_[static_cast<size_t>(choice)]);
+      writer_->token(choice, *token, out);
+    } else if (const auto* prompt = std::get_if<PromptEvent>(&event.body)) {
+      writer_->prompt(choice, *prompt, out);
+    } else {
+      take_finish(choice, event.choice == 0, std::get<FinishEvent>(event.body), out);
+    }
+  }
+
+  void take_finish(int choice, bool counts_prompt, const FinishEvent& finish, std::string& out) {
+    if (finish.reason == FinishReason::kError) {
+      failure_ = to_api_error(finish.error);
+    } else if (finish.reason == FinishReason::kCancelled) {
+      failure_ = ApiError{503, "the server ended this request to shut down", "", "unavailable"};
+    } else {
+      writer_->finish(choice, finish, out);
+    }
+    if (counts_prompt) {  // the choices of a prompt share it
+      total_.prompt_tokens += finish.usage.prompt_tokens;
+      total_.cached_tokens += finish.usage.cached_tokens;
+    }
+    total_.completion_tokens += finish.usage.completion_tokens;
+  }
+
+  void note_time(TimePoint& last) {
+    const TimePoint now = Clock::now();
+    if (!has_token_) {
+      metrics_.first_token_seconds.observe(seconds_between(arrived_at_, now));
+      has_token_ = true;
+    } else if (last != TimePoint{}) {
+      metrics_.inter_token_seconds.observe(seconds_between(last, now));
+    }
+    last = now;
+  }
+
+  // What was sent stays; a stream says so in an event, another answer becomes the error.
+  void fail(HttpResponse& response) {
+    cancel();
+    is_finished_ = true;
+    if (streams_) {
+      append_sse(response.body, error_json(*failure_));
+      response.body += kSseDone;
+    } else {
+      response = error_response(*failure_);
+    }
+  }
+
+  void cancel() {
+    for (Part& part : parts_) {
+      part.stream->cancel();
+    }
+  }
+
+  ServiceMetrics& metrics_;
+  const bool streams_;
+  std::vector<Part> parts_;
+  std::unique_ptr<AnswerWriter> writer_;
+  const TimePoint arrived_at_;
+  std::vector<TimePoint> last_token_at_;  // by choice
+  Usage total_;
+  std::optional<ApiError> failure_;
+  bool has_begun_ = false;
+  bool has_token_ = false;
+  bool is_finished_ = false;
+};
+
+}  // namespace
+
+void read_generation_fields(FieldReader& reader, GenerationFields& fields) {
+  Request& request = fields.request;
+  reader.read("model", fields.model);
+  read_stream_fields(reader, fields);
+  reader.read("n", 1, kMaxChoices, request.n);
+  std::optional<int64_t> seed;
+  reader.read("seed", INT64_MIN, INT64_MAX, seed);
+  if (seed) {
+    request.seed = static_cast<uint64_t>(*seed);
+  }
+  read_stop(reader, request.stop);
+  read_stop_tokens(reader, request.stop_tokens);
+  read_sampling(reader, request.sampling);
+  reader.read("min_tokens", 0, INT32_MAX, request.min_tokens);
+  reader.read("ignore_eos", request.ignore_eos);
+  reader.read("priority", -kMaxPriority, kMaxPriority, request.priority);
+  refuse_unsupported(reader);
+  // Who asks, and hints about where and how fast: nothing here depends on them.
+  reader.ignore({"user", "safety_identifier", "prompt_cache_key", "service_tier", "metadata"});
+}
+
+std::variant<Value, ApiError> parse_body(const HttpRequest& request) {
+  if (request.body.empty()) {
+    return ApiError{400, "the request body is empty, a JSON object was expected", "", ""};
+  }
+  auto value = parse_json(request.body);
+  if (!value) {
+    return ApiError{
+        400, fmt::format("the request body is no JSON: {}", value.error().message), "", ""};
+  }
+  return std::move(*value);
+}
+
+Reply answer_generation(Call& call,
+                        const GenerationFields& fields,
+                        std::vector<std::vector<TokenId>> prompts,
+                        std::unique_ptr<AnswerWriter> writer) {
+  const TimePoint arrived_at = Clock::now();
+  std::vector<GenerationSource::Part> parts;
+  for (std::vector<TokenId>& prompt : prompts) {
+    Request request = fields.request;
+    request.prompt = std::move(prompt);
+    auto stream = call.service.engine()->submit(std::move(request), call.wake);
+    if (!stream) {
+      for (const GenerationSource::Part& part : parts) {
+        part.stream->cancel();
+      }
+      return error_reply(to_api_error(stream.error()));
+    }
+    parts.push_back({std::move(*stream), static_cast<int>(parts.size()) * fields.request.n});
+  }
+  Reply reply;
+  reply.streams = fields.streams;
+  if (fields.streams) {
+    reply.response = sse_response();
+  }
+  reply.source = std::make_unique<GenerationSource>(
+      call.service, fields, std::move(parts), std::move(writer), arrived_at);
+  return reply;
+}
+
+Reply error_reply(const ApiError& error) {
+  return {error_response(error), nullptr, false};
+}
+
+std::string make_answer_id(std::string_view prefix) {
+  constexpr std::string_view kAlphabet =
+      "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+  thread_local std::mt19937_64 random(std::random_device{}());
+  std::string id(prefix);
+  for (int i = 0; i < 24; ++i) {
+    id += kAlphabet[random() % kAlphabet.size()];
+  }
+  return id;
+}
+
+int64_t unix_seconds() {
+  return std::time(nullptr);
+}
+
+}  // namespace millrace

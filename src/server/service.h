@@ -1,0 +1,89 @@
+#pragma once
+// The API on top of the transport: keys, origins, readiness, routes, metrics, and the engine once
+// it is there. Lives as long as the server. Any thread.
+
+#include <atomic>
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/metrics.h"
+#include "server/api_error.h"
+#include "server/api_keys.h"
+#include "server/http.h"
+
+namespace millrace {
+
+class Engine;
+
+struct ServiceOptions {
+  std::vector<std::string> model_names;  // the first is the one in /v1/models; all are accepted
+  ApiKeys keys;
+  std::vector<std::string> allowed_origins;  // "*": any; empty: no cross-origin requests
+  bool always_usage = false;                 // streams end with usage whether asked for or not
+};
+
+// What requests report about themselves.
+struct ServiceMetrics {
+  explicit ServiceMetrics(Metrics& metrics);
+
+  Histogram first_token_seconds;
+  Histogram inter_token_seconds;
+  Histogram answer_seconds;
+  Counter n_cancelled;
+};
+
+class Service {
+ public:
+  Service(ServiceOptions options, Metrics& metrics);
+  Service(const Service&) = delete;
+  Service& operator=(const Service&) = delete;
+
+  // The handler refers to this service.
+  HttpHandler handler();
+
+  // From now on requests reach the engine, which outlives the server. Until then they get 503.
+  void set_engine(Engine& engine);
+  void begin_drain() { is_draining_.store(true); }
+
+  Engine* engine() const { return engine_.load(std::memory_order_acquire); }  // null: still loading
+  bool is_draining() const { return is_draining_.load(); }
+  // Why inference is refused just now; empty when it is not.
+  std::string unready_reason() const;
+
+  const ServiceOptions& options() const { return options_; }
+  Metrics& metrics() { return metrics_; }
+  ServiceMetrics& request_metrics() { return request_metrics_; }
+  int64_t started_at() const { return started_at_; }  // seconds since 1970
+  bool serves_model(std::string_view name) const;
+  ApiError unknown_model(std::string_view name) const;
+
+  // Logs each name once: a typing mistake, or a field that Millrace does not know.
+  void warn_unknown_fields(std::string_view path, const std::vector<std::string>& names);
+
+ private:
+  std::optional<HttpResponse> admit(const HttpRequest& head);
+  Reply handle(HttpRequest request, const Waker& wake);
+  std::optional<ApiError> check_origin(const HttpRequest& request) const;
+  bool is_allowed_origin(std::string_view origin) const;
+  HttpResponse preflight(const HttpRequest& request, const std::string& allow) const;
+  HttpResponse finish(const HttpRequest& request, HttpResponse response) const;
+  void count(std::string_view route, int status);
+
+  const ServiceOptions options_;
+  Metrics& metrics_;
+  ServiceMetrics request_metrics_;
+  const int64_t started_at_;
+  std::atomic<Engine*> engine_{nullptr};
+  std::atomic<bool> is_draining_{false};
+
+  mutable std::mutex mutex_;  // of what follows
+  std::set<std::string> warned_fields_;
+  mutable int64_t seen_steps_ = -1;  // of the engine when it last was seen to have advanced
+  mutable TimePoint seen_at_{};
+};
+
+}  // namespace millrace
