@@ -15,19 +15,22 @@
 #include "engine/request.h"
 #include "engine/token_stream.h"
 #include "kernels/isa.h"
+#include "kernels/kv_page.h"
 
 namespace millrace {
 
 struct EngineOptions {
   int n_threads = 0;                     // 0: physical cores within the CPU quota
-  std::optional<kernels::Isa> isa;       // absent: the best the CPU has
-  std::optional<int64_t> max_model_len;  // tokens; absent: the model's window or what memory allows
-  std::optional<int64_t> kv_memory;      // bytes; absent: see plan_memory
-  int max_sequences = 64;                // running at once
-  int max_waiting = 512;                 // choices queued before submit answers kResourceExhausted
-  int max_batch_tokens = 512;            // of one step
+  std::optional<kernels::Isa> isa = {};  // absent: the best the CPU has
+  std::optional<int64_t> max_model_len =
+      {};  // tokens; absent: the model's window or what memory allows
+  std::optional<int64_t> kv_memory = {};  // bytes; absent: see plan_memory
+  std::optional<KvType> kv_type = {};     // absent: F32 for F32 and F16 weights, else BF16
+  int max_sequences = 64;                 // running at once
+  int max_waiting = 512;                  // choices queued before submit answers kResourceExhausted
+  int max_batch_tokens = 512;             // of one step
   int prefill_chunk = 256;  // of one sequence in one step; a multiple of the block size
-  std::function<void(double fraction)> on_load_progress;
+  std::function<void(double fraction)> on_load_progress = {};
 };
 
 struct ModelInfo {
@@ -39,6 +42,7 @@ struct ModelInfo {
   int64_t kv_bytes = 0;
   int64_t kv_bytes_per_token = 0;
   int64_t n_blocks = 0;
+  std::string memory_plan;  // one line for people
   int n_threads = 0;
   kernels::Isa isa = kernels::Isa::kScalar;
   double load_seconds = 0;

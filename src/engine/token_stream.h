@@ -20,9 +20,9 @@ namespace millrace {
 // all TokenEvents and of the FinishEvent joined are the answer: valid UTF-8, no stop string.
 struct TokenEvent {
   TokenId token = 0;
-  std::string text;             // may be empty: a character still incomplete, a control token
-  float logprob = 0;            // filled when Request::n_logprobs is set
-  std::vector<TopLogprob> top;  // best first; the chosen token only if it is among them
+  std::string text = {};             // may be empty: a character still incomplete, a control token
+  float logprob = 0;                 // filled when Request::n_logprobs is set
+  std::vector<TopLogprob> top = {};  // best first; the chosen token only if it is among them
 };
 
 // First event when Request::prompt_logprobs is set. One entry per prompt token; the first has no
@@ -31,9 +31,9 @@ struct PromptEvent {
   struct Entry {
     TokenId token = 0;
     float logprob = 0;
-    std::vector<TopLogprob> top;
+    std::vector<TopLogprob> top = {};
   };
-  std::vector<Entry> entries;
+  std::vector<Entry> entries = {};
 };
 
 enum class FinishReason { kStop, kLength, kCancelled, kError };
@@ -53,11 +53,11 @@ struct RequestTimings {
 // The last event of a choice.
 struct FinishEvent {
   FinishReason reason = FinishReason::kStop;
-  std::string text;         // what was still held back; often empty
-  std::string stop_string;  // the stop string that matched, if one did
-  Error error;              // when reason is kError
-  Usage usage;
-  RequestTimings timings;
+  std::string text = {};         // what was still held back; often empty
+  std::string stop_string = {};  // the stop string that matched, if one did
+  Error error = {};              // when reason is kError
+  Usage usage = {};
+  RequestTimings timings = {};
   uint64_t seed = 0;     // of the request: sending it again gives the same answer
   bool is_last = false;  // no event follows for any choice
 };

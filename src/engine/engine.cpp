@@ -1,0 +1,336 @@
+#include "engine/engine.h"
+
+#include <algorithm>
+#include <atomic>
+#include <random>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/cpu_info.h"
+#include "base/inbox.h"
+#include "base/philox.h"
+#include "base/worker_pool.h"
+#include "engine/engine_loop.h"
+#include "engine/memory_plan.h"
+#include "engine/request_check.h"
+
+namespace millrace {
+namespace {
+
+constexpr auto kDrainPoll = std::chrono::milliseconds(2);
+
+Result<void> check_option(const char* name, int64_t value, int64_t low, int64_t high) {
+  if (value < low || value > high) {
+    return fail(ErrorCode::kInvalidArgument, "{} must be {} to {}, got {}", name, low, high, value);
+  }
+  return {};
+}
+
+Result<void> check_options(const EngineOptions& options) {
+  for (const Result<void>& check : {
+           check_option("threads", options.n_threads, 0, 1024),
+           check_option("max-sequences", options.max_sequences, 1, 4096),
+           check_option("max-waiting", options.max_waiting, 1, 1'000'000),
+           check_option("max-batch-tokens", options.max_batch_tokens, 1, kMaxBatchTokens / 2),
+           check_option("prefill-chunk", options.prefill_chunk, kBlockTokens, kMaxBatchTokens / 2),
+       }) {
+    if (!check) {
+      return check;
+    }
+  }
+  if (options.prefill_chunk % kBlockTokens != 0) {
+    return fail(ErrorCode::kInvalidArgument,
+                "prefill-chunk must be a multiple of {}, got {}",
+                kBlockTokens,
+                options.prefill_chunk);
+  }
+  return {};
+}
+
+uint64_t random_seed() {
+  std::random_device device;
+  return uint64_t{device()} << 32 | device();
+}
+
+}  // namespace
+
+uint64_t child_seed(uint64_t seed, int choice) {
+  if (choice == 0) {
+    return seed;
+  }
+  constexpr uint32_t kStream = 0x6368696c;  // apart from the counters of the draw
+  const PhiloxBlock bits = philox4x32(seed, {static_cast<uint32_t>(choice), 0, 0, kStream});
+  return uint64_t{bits[0]} << 32 | bits[1];
+}
+
+class Engine::Impl {
+ public:
+  static Result<std::unique_ptr<Impl>> create(ModelFiles files,
+                                              const EngineOptions& options,
+                                              Metrics& metrics);
+  ~Impl();
+
+  Result<std::shared_ptr<TokenStream>> submit(Request request, std::function<void()> on_ready);
+  bool drain(TimePoint deadline);
+  EngineStats stats() const;
+
+  ModelInfo info;
+  ModelFiles files;
+  std::atomic<bool> is_draining{false};
+
+ private:
+  Impl(ModelFiles model_files, int n_threads, int max_waiting)
+      : files(std::move(model_files)),
+        workers_(n_threads),
+        inbox_(static_cast<size_t>(max_waiting)),
+        max_waiting_(max_waiting) {}
+
+  Result<void> load(const EngineOptions& options, Metrics& metrics);
+  std::vector<TokenId> end_tokens_of(const Request& request) const;
+  void run();
+
+  WorkerPool workers_;
+  std::unique_ptr<Executor> executor_;
+  SharedCounters counters_;
+  std::unique_ptr<EngineLoop> loop_;
+  RequestLimits limits_;
+  Inbox<std::shared_ptr<RequestState>> inbox_;
+  const int64_t max_waiting_;
+  std::atomic<bool> is_aborting_{false};  // end everything that runs
+  std::atomic<bool> is_stopping_{false};  // and the thread
+  std::thread thread_;
+};
+
+Result<std::unique_ptr<Engine::Impl>> Engine::Impl::create(ModelFiles files,
+                                                           const EngineOptions& options,
+                                                           Metrics& metrics) {
+  if (auto checked = check_options(options); !checked) {
+    return propagate(checked);
+  }
+  const int n_threads =
+      options.n_threads > 0 ? options.n_threads : default_thread_count(read_cpu_info());
+  std::unique_ptr<Impl> impl(new Impl(std::move(files), n_threads, options.max_waiting));
+  if (auto loaded = impl->load(options, metrics); !loaded) {
+    return propagate(loaded);
+  }
+  impl->thread_ = std::thread([raw = impl.get()] { raw->run(); });
+  return impl;
+}
+
+Result<void> Engine::Impl::load(const EngineOptions& options, Metrics& metrics) {
+  const TimePoint begin = Clock::now();
+  LoadOptions load_options;
+  load_options.isa = options.isa.value_or(kernels::detect_isa());
+  load_options.pool = &workers_;
+  load_options.kv_type = options.kv_type;
+  // A chunk always fits beside the decodes of everybody else, so neither can starve the other.
+  load_options.max_batch_tokens =
+      std::max(options.max_batch_tokens, options.prefill_chunk + options.max_sequences);
+  if (options.on_load_progress) {
+    load_options.progress = [&](int64_t done, int64_t total) {
+      options.on_load_progress(total > 0 ? static_cast<double>(done) / static_cast<double>(total)
+                                         : 1.0);
+    };
+  }
+  auto model = Model::load(*files.gguf, load_options);
+  if (!model) {
+    return propagate(model);
+  }
+  const ModelSpec& spec = (*model)->spec();
+  const PageFormat format = (*model)->page_format();
+  const auto weight_bytes = static_cast<int64_t>((*model)->weight_bytes());
+  auto plan = plan_memory(
+      {.weight_bytes = weight_bytes,
+       .block_bytes = static_cast<int64_t>(kv_block_bytes(format, spec.n_layers, spec.n_kv_heads)),
+       .free_bytes = free_memory_bytes(),
+       .context_length = spec.context_length,
+       .max_sequences = options.max_sequences,
+       .max_model_len = options.max_model_len,
+       .kv_memory = options.kv_memory});
+  if (!plan) {
+    return propagate(plan);
+  }
+  auto kv = KvMemory::create(format, spec.n_layers, spec.n_kv_heads, plan->n_blocks);
+  if (!kv) {
+    return propagate(kv);
+  }
+  const int32_t n_vocab = std::min(files.tokenizer->vocab_size(), spec.n_vocab);
+  const SchedulerLimits limits{.n_blocks = plan->n_blocks,
+                               .max_sequences = options.max_sequences,
+                               .max_batch_tokens = load_options.max_batch_tokens,
+                               .prefill_chunk = options.prefill_chunk,
+                               .max_logits = options.max_sequences + kBlockTokens};
+  executor_ = std::make_unique<Executor>(
+      std::move(*model), std::move(*kv), workers_, n_vocab, limits.max_logits);
+  loop_ = std::make_unique<EngineLoop>(*executor_, limits, *files.tokenizer, metrics, counters_);
+  limits_ = {.n_vocab = n_vocab, .max_model_len = plan->max_model_len};
+  info = {.name = files.name,
+          .architecture = spec.architecture,
+          .max_model_len = plan->max_model_len,
+          .n_vocab = n_vocab,
+          .weight_bytes = weight_bytes,
+          .kv_bytes = plan->kv_bytes(),
+          .kv_bytes_per_token = plan->kv_bytes_per_token(),
+          .n_blocks = plan->n_blocks,
+          .memory_plan = plan->describe(),
+          .n_threads = workers_.size(),
+          .isa = load_options.isa,
+          .load_seconds = seconds_since(begin)};
+  return {};
+}
+
+Engine::Impl::~Impl() {
+  is_draining.store(true);
+  is_aborting_.store(true);
+  is_stopping_.store(true);
+  if (thread_.joinable()) {
+    inbox_.wake();
+    thread_.join();
+  }
+}
+
+std::vector<TokenId> Engine::Impl::end_tokens_of(const Request& request) const {
+  std::vector<TokenId> tokens = request.stop_tokens;
+  if (!request.ignore_eos) {
+    const std::span<const TokenId> own = files.tokenizer->end_of_generation();
+    tokens.insert(tokens.end(), own.begin(), own.end());
+  }
+  std::sort(tokens.begin(), tokens.end());
+  tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
+  std::erase_if(tokens, [&](TokenId token) { return token < 0 || token >= limits_.n_vocab; });
+  return tokens;
+}
+
+Result<std::shared_ptr<TokenStream>> Engine::Impl::submit(Request request,
+                                                          std::function<void()> on_ready) {
+  if (auto checked = check_request(request, limits_); !checked) {
+    return propagate(checked);
+  }
+  auto state = std::make_shared<RequestState>();
+  state->max_new = answer_limit(request, limits_);
+  state->seed = request.seed ? *request.seed : random_seed();
+  state->end_tokens = end_tokens_of(request);
+  state->stream = std::make_shared<TokenStream>(std::move(on_ready));
+  state->submitted = Clock::now();
+  state->request = std::move(request);
+  std::shared_ptr<TokenStream> stream = state->stream;
+  const int64_t n = state->request.n;
+  // Counted first: a drain that starts now either sees these choices or is seen here.
+  counters_.n_live.fetch_add(n);
+  const auto give_back = [&](int64_t n_queued) {
+    counters_.n_queued.fetch_sub(n_queued);
+    counters_.n_live.fetch_sub(n);
+  };
+  if (is_draining.load()) {
+    give_back(0);
+    return fail(ErrorCode::kUnavailable, "the engine is shutting down");
+  }
+  if (counters_.n_queued.fetch_add(n) + n > max_waiting_ || !inbox_.try_push(std::move(state))) {
+    give_back(n);
+    return fail(ErrorCode::kResourceExhausted,
+                "the queue is full: {} answers wait already, at most {} may",
+                counters_.n_queued.load(),
+                max_waiting_);
+  }
+  return stream;
+}
+
+void Engine::Impl::run() {
+  std::vector<std::shared_ptr<RequestState>> arrived;
+  while (true) {
+    arrived.clear();
+    inbox_.drain(arrived);
+    for (std::shared_ptr<RequestState>& state : arrived) {
+      loop_->submit(std::move(state));
+    }
+    if (is_aborting_.load()) {
+      loop_->abort_all({ErrorCode::kUnavailable, "the engine is shutting down"});
+      if (is_stopping_.load()) {
+        return;
+      }
+    }
+    if (loop_->is_idle()) {
+      inbox_.wait();
+    } else {
+      loop_->step();
+    }
+  }
+}
+
+bool Engine::Impl::drain(TimePoint deadline) {
+  is_draining.store(true);
+  while (counters_.n_live.load() > 0 && Clock::now() < deadline) {
+    std::this_thread::sleep_for(kDrainPoll);
+  }
+  const bool is_complete = counters_.n_live.load() == 0;
+  is_aborting_.store(true);
+  inbox_.wake();
+  while (counters_.n_live.load() > 0) {
+    std::this_thread::sleep_for(kDrainPoll);
+  }
+  return is_complete;
+}
+
+EngineStats Engine::Impl::stats() const {
+  const auto load = [](const std::atomic<int64_t>& counter) {
+    return counter.load(std::memory_order_relaxed);
+  };
+  return {.n_running = load(counters_.n_running),
+          .n_waiting = load(counters_.n_queued),
+          .blocks_total = info.n_blocks,
+          .blocks_free = load(counters_.blocks_free),
+          .steps = load(counters_.steps),
+          .preemptions = load(counters_.preemptions),
+          .recomputed_tokens = load(counters_.recomputed_tokens),
+          .prompt_tokens = load(counters_.prompt_tokens),
+          .generated_tokens = load(counters_.generated_tokens)};
+}
+
+Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Engine::~Engine() = default;
+
+Result<std::unique_ptr<Engine>> Engine::create(ModelFiles files,
+                                               EngineOptions options,
+                                               Metrics& metrics) {
+  auto impl = Impl::create(std::move(files), options, metrics);
+  if (!impl) {
+    return propagate(impl);
+  }
+  return std::unique_ptr<Engine>(new Engine(std::move(*impl)));
+}
+
+Result<std::shared_ptr<TokenStream>> Engine::submit(Request request,
+                                                    std::function<void()> on_ready) {
+  return impl_->submit(std::move(request), std::move(on_ready));
+}
+
+bool Engine::drain(std::chrono::steady_clock::time_point deadline) {
+  return impl_->drain(deadline);
+}
+
+bool Engine::is_draining() const {
+  return impl_->is_draining.load();
+}
+
+EngineStats Engine::stats() const {
+  return impl_->stats();
+}
+
+const ModelInfo& Engine::info() const {
+  return impl_->info;
+}
+
+const Tokenizer& Engine::tokenizer() const {
+  return *impl_->files.tokenizer;
+}
+
+const ChatTemplate* Engine::chat_template() const {
+  return impl_->files.chat_template.get();
+}
+
+const ModelFiles& Engine::files() const {
+  return impl_->files;
+}
+
+}  // namespace millrace

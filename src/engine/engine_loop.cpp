@@ -1,0 +1,297 @@
+#include "engine/engine_loop.h"
+
+#include <utility>
+
+#include "base/log.h"
+
+namespace millrace {
+namespace {
+
+void add(std::atomic<int64_t>& counter, int64_t amount) {
+  counter.fetch_add(amount, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+EngineLoop::EngineLoop(Executor& executor,
+                       const SchedulerLimits& limits,
+                       const Tokenizer& tokenizer,
+                       Metrics& metrics,
+                       SharedCounters& counters)
+    : executor_(executor),
+      tokenizer_(tokenizer),
+      metrics_(metrics),
+      counters_(counters),
+      scheduler_(limits) {
+  counters_.blocks_free.store(limits.n_blocks, std::memory_order_relaxed);
+  metrics_.blocks_free.set(static_cast<double>(limits.n_blocks));
+}
+
+void EngineLoop::submit(std::shared_ptr<RequestState> state) {
+  const Request& request = state->request;
+  state->n_unfinished = request.n;
+  for (int choice = 0; choice < request.n; ++choice) {
+    const SequenceId id = next_id_++;
+    scheduler_.submit({.id = id,
+                       .priority = request.priority,
+                       .n_prompt = static_cast<int64_t>(request.prompt.size()),
+                       .max_new = state->max_new,
+                       .wants_prompt_logits = request.prompt_logprobs.has_value()});
+    sequences_.emplace(id, std::make_unique<SequenceState>(id, choice, state, tokenizer_));
+    add(counters_.prompt_tokens, static_cast<int64_t>(request.prompt.size()));
+    metrics_.prompt_tokens.add(static_cast<double>(request.prompt.size()));
+  }
+}
+
+void EngineLoop::step() {
+  now_ = Clock::now();
+  const TimePoint begin = now_;
+  end_cancelled();
+  StepPlan plan = scheduler_.plan();
+  if (plan.is_empty()) {
+    fail_stuck();
+    notify_readers();
+    return;
+  }
+  note_admissions(plan);
+  planned_.clear();
+  for (const SpanPlan& span : plan.spans) {
+    planned_.push_back(sequences_.at(span.sequence).get());
+  }
+  const std::span<const SpanOutput> outputs = executor_.run(plan, planned_);
+  now_ = Clock::now();
+  results_.clear();
+  ended_.clear();
+  for (size_t i = 0; i < plan.spans.size(); ++i) {
+    results_.push_back(deliver(plan.spans[i], outputs[i], *planned_[i]));
+    if (results_.back().is_finished) {
+      ended_.push_back(plan.spans[i].sequence);
+    }
+  }
+  note_step(plan, begin);
+  const int64_t recomputed_before = scheduler_.counters().n_recomputed_tokens;
+  scheduler_.apply(std::move(plan), results_);
+  if (const int64_t n = scheduler_.counters().n_recomputed_tokens - recomputed_before; n > 0) {
+    add(counters_.recomputed_tokens, n);
+    metrics_.recomputed_tokens.add(static_cast<double>(n));
+  }
+  for (const SequenceId id : ended_) {
+    sequences_.erase(id);
+  }
+  notify_readers();
+}
+
+void EngineLoop::end_cancelled() {
+  for (auto next = sequences_.begin(); next != sequences_.end();) {
+    const auto [id, sequence] = std::pair(next->first, next->second.get());
+    const std::shared_ptr<TokenStream>& stream = sequence->state->stream;
+    if (stream->is_cancelled() || stream.use_count() == 1) {
+      finish(*sequence, FinishReason::kCancelled);
+      scheduler_.remove(id);
+      next = sequences_.erase(next);
+    } else {
+      ++next;
+    }
+  }
+}
+
+void EngineLoop::note_admissions(const StepPlan& plan) {
+  for (const SequenceId id : plan.admitted) {
+    SequenceState& sequence = *sequences_.at(id);
+    if (!sequence.is_admitted) {  // else it comes back from preemption
+      sequence.is_admitted = true;
+      sequence.admitted = now_;
+      add(counters_.n_queued, -1);
+      metrics_.queue_seconds.observe(seconds_between(sequence.state->submitted, now_));
+    }
+  }
+}
+
+SpanResult EngineLoop::deliver(const SpanPlan& span,
+                               const SpanOutput& output,
+                               SequenceState& sequence) {
+  if (const Error* error = deliver_scores(span, output, sequence)) {
+    finish(sequence, FinishReason::kError, *error);
+    return {.is_finished = true};
+  }
+  if (span.is_sampling) {
+    if (!output.sampled) {
+      finish(sequence, FinishReason::kError, output.sampled.error());
+      return {.is_finished = true};
+    }
+    return deliver_token(*output.sampled, sequence);
+  }
+  const bool is_complete = span.begin + span.count == static_cast<int64_t>(sequence.tokens.size());
+  if (is_complete) {  // an answer of no tokens
+    sequence.first_token = sequence.last_token = now_;
+    finish(sequence, FinishReason::kLength);
+  }
+  return {.is_finished = is_complete};
+}
+
+// Prompt log probabilities; the event goes out when the prompt is complete. Returns the first
+// error.
+const Error* EngineLoop::deliver_scores(const SpanPlan& span,
+                                        const SpanOutput& output,
+                                        SequenceState& sequence) {
+  std::vector<PromptEvent::Entry>& entries = sequence.prompt_scores.entries;
+  if (entries.empty() || span.begin >= sequence.n_prompt()) {
+    return nullptr;
+  }
+  const int64_t first = span.begin + span.count - static_cast<int64_t>(output.scores.size()) + 1;
+  for (size_t i = 0; i < output.scores.size(); ++i) {
+    const int64_t position = first + static_cast<int64_t>(i);
+    if (position >= sequence.n_prompt()) {
+      break;
+    }
+    if (!output.scores[i]) {
+      return &output.scores[i].error();
+    }
+    const SampledToken& score = *output.scores[i];
+    entries[static_cast<size_t>(position)] = {score.token, score.logprob, score.top};
+  }
+  if (span.begin + span.count >= sequence.n_prompt()) {
+    send(sequence, {.choice = sequence.choice, .body = std::move(sequence.prompt_scores)});
+    entries.clear();
+  }
+  return nullptr;
+}
+
+SpanResult EngineLoop::deliver_token(const SampledToken& sampled, SequenceState& sequence) {
+  const bool is_first = sequence.n_output() == 0;
+  if (is_first) {
+    sequence.first_token = now_;
+    metrics_.first_token_seconds.observe(seconds_between(sequence.state->submitted, now_));
+  } else {
+    metrics_.inter_token_seconds.observe(seconds_between(sequence.last_token, now_));
+  }
+  sequence.last_token = now_;
+  sequence.tokens.push_back(sampled.token);
+  if (sequence.has_history) {
+    sequence.history.push(sampled.token);
+  }
+  add(counters_.generated_tokens, 1);
+  metrics_.generated_tokens.add();
+  const SpanResult ended{.n_appended = 1, .is_finished = true};
+  if (sequence.is_end(sampled.token)) {
+    sequence.text.finish();
+    finish(sequence, FinishReason::kStop);
+    return ended;
+  }
+  const bool can_stop = sequence.n_output() > sequence.request().min_tokens;
+  if (sequence.text.push({.token = sampled.token, .logprob = sampled.logprob, .top = sampled.top},
+                         can_stop)) {
+    finish(sequence, FinishReason::kStop);
+    return ended;
+  }
+  if (sequence.n_output() == sequence.state->max_new) {
+    sequence.text.finish();
+    finish(sequence, FinishReason::kLength);
+    return ended;
+  }
+  send_popped(sequence);
+  return {.n_appended = 1};
+}
+
+// Sends what belongs to the answer and its last event. The caller removes the sequence.
+void EngineLoop::finish(SequenceState& sequence, FinishReason reason, Error error) {
+  RequestState& state = *sequence.state;
+  send_popped(sequence);
+  FinishEvent event{.reason = reason, .text = sequence.text.tail(), .error = std::move(error)};
+  if (reason == FinishReason::kStop && sequence.text.has_matched()) {
+    event.stop_string = sequence.text.matched_stop();
+  }
+  event.usage = {.prompt_tokens = sequence.n_prompt(),
+                 .completion_tokens = sequence.text.n_popped()};
+  if (sequence.is_admitted) {
+    const bool has_token = sequence.first_token != TimePoint{};
+    event.timings = {
+        .queue_seconds = seconds_between(state.submitted, sequence.admitted),
+        .prefill_seconds =
+            seconds_between(sequence.admitted, has_token ? sequence.first_token : now_),
+        .decode_seconds =
+            has_token ? seconds_between(sequence.first_token, sequence.last_token) : 0};
+  } else {
+    add(counters_.n_queued, -1);
+    event.timings.queue_seconds = seconds_between(state.submitted, now_);
+  }
+  event.seed = state.seed;
+  event.is_last = --state.n_unfinished == 0;
+  send(sequence, {.choice = sequence.choice, .body = std::move(event)});
+  metrics_.finished(reason).add();
+  metrics_.request_seconds.observe(seconds_between(state.submitted, now_));
+  add(counters_.n_live, -1);
+}
+
+void EngineLoop::send(SequenceState& sequence, StreamEvent event) {
+  RequestState& state = *sequence.state;
+  state.stream->push(std::move(event));
+  if (!state.has_events) {
+    state.has_events = true;
+    to_notify_.push_back(sequence.state);
+  }
+}
+
+void EngineLoop::send_popped(SequenceState& sequence) {
+  TokenEvent event;
+  while (sequence.text.pop(event)) {
+    send(sequence, {.choice = sequence.choice, .body = std::move(event)});
+  }
+}
+
+void EngineLoop::notify_readers() {
+  for (const std::shared_ptr<RequestState>& state : to_notify_) {
+    state->has_events = false;
+    state->stream->notify();
+  }
+  to_notify_.clear();
+  const auto store = [](std::atomic<int64_t>& counter, Gauge& gauge, int64_t value) {
+    counter.store(value, std::memory_order_relaxed);
+    gauge.set(static_cast<double>(value));
+  };
+  store(counters_.n_running, metrics_.running, scheduler_.n_running());
+  store(counters_.n_waiting, metrics_.waiting, scheduler_.n_waiting());
+  store(counters_.blocks_free, metrics_.blocks_free, scheduler_.pool().n_free());
+  metrics_.blocks_used.set(static_cast<double>(scheduler_.pool().n_used()));
+}
+
+void EngineLoop::note_step(const StepPlan& plan, TimePoint begin) {
+  add(counters_.steps, 1);
+  metrics_.steps.add();
+  metrics_.step_seconds.observe(seconds_between(begin, now_));
+  metrics_.step_tokens.observe(static_cast<double>(plan.n_tokens));
+  if (!plan.preempted.empty()) {
+    add(counters_.preemptions, static_cast<int64_t>(plan.preempted.size()));
+    metrics_.preemptions.add(static_cast<double>(plan.preempted.size()));
+  }
+}
+
+// A plan without work although sequences wait is a fault of ours; it costs the first in line its
+// answer rather than everybody theirs.
+void EngineLoop::fail_stuck() {
+  const SequenceId id = scheduler_.next_waiting();
+  if (id == Scheduler::kNoSequence) {
+    return;
+  }
+  log_error("[engine] sequence {} cannot be scheduled with {} of {} blocks free",
+            id,
+            scheduler_.pool().n_free(),
+            scheduler_.pool().n_total());
+  finish(*sequences_.at(id),
+         FinishReason::kError,
+         {ErrorCode::kInternal, "the request could not be scheduled"});
+  scheduler_.remove(id);
+  sequences_.erase(id);
+}
+
+void EngineLoop::abort_all(const Error& error) {
+  now_ = Clock::now();
+  for (const auto& [id, sequence] : sequences_) {
+    finish(*sequence, FinishReason::kError, error);
+    scheduler_.remove(id);
+  }
+  sequences_.clear();
+  notify_readers();
+}
+
+}  // namespace millrace

@@ -1,0 +1,78 @@
+#pragma once
+// The step loop: sequences from submission to their last event. Everything here runs on the engine
+// thread; other threads see only SharedCounters.
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "engine/engine_metrics.h"
+#include "engine/executor.h"
+#include "engine/scheduler.h"
+#include "engine/sequence.h"
+
+namespace millrace {
+
+// Written by the engine thread, but for the first two, which submit() raises.
+struct SharedCounters {
+  std::atomic<int64_t> n_queued{0};  // choices accepted and not yet admitted or ended
+  std::atomic<int64_t> n_live{0};    // choices accepted and not yet ended
+  std::atomic<int64_t> n_running{0};
+  std::atomic<int64_t> n_waiting{0};
+  std::atomic<int64_t> blocks_free{0};
+  std::atomic<int64_t> steps{0};
+  std::atomic<int64_t> preemptions{0};
+  std::atomic<int64_t> recomputed_tokens{0};
+  std::atomic<int64_t> prompt_tokens{0};
+  std::atomic<int64_t> generated_tokens{0};
+};
+
+class EngineLoop {
+ public:
+  EngineLoop(Executor& executor,
+             const SchedulerLimits& limits,
+             const Tokenizer& tokenizer,
+             Metrics& metrics,
+             SharedCounters& counters);
+
+  void submit(std::shared_ptr<RequestState> state);
+  bool is_idle() const { return sequences_.empty(); }
+  // Ends sequences whose reader cancelled or went away, then plans, runs and applies one step.
+  void step();
+  void abort_all(const Error& error);
+
+ private:
+  // Ordered by arrival, so that events of a step come out in the same order every time.
+  using Sequences = std::map<SequenceId, std::unique_ptr<SequenceState>>;
+
+  void end_cancelled();
+  void note_admissions(const StepPlan& plan);
+  SpanResult deliver(const SpanPlan& span, const SpanOutput& output, SequenceState& sequence);
+  const Error* deliver_scores(const SpanPlan& span,
+                              const SpanOutput& output,
+                              SequenceState& sequence);
+  SpanResult deliver_token(const SampledToken& sampled, SequenceState& sequence);
+  void finish(SequenceState& sequence, FinishReason reason, Error error = {});
+  void send(SequenceState& sequence, StreamEvent event);
+  void send_popped(SequenceState& sequence);
+  void notify_readers();
+  void note_step(const StepPlan& plan, TimePoint begin);
+  void fail_stuck();
+
+  Executor& executor_;
+  const Tokenizer& tokenizer_;
+  EngineMetrics metrics_;
+  SharedCounters& counters_;
+  Scheduler scheduler_;
+  Sequences sequences_;
+  SequenceId next_id_ = 0;
+  TimePoint now_;                                         // of this step
+  std::vector<SequenceState*> planned_;                   // of each span
+  std::vector<SpanResult> results_;                       // of each span
+  std::vector<SequenceId> ended_;                         // in this step
+  std::vector<std::shared_ptr<RequestState>> to_notify_;  // have events of this step
+};
+
+}  // namespace millrace

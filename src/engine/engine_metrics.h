@@ -1,0 +1,35 @@
+#pragma once
+// The engine's series, in Prometheus' naming. Recorded on the engine thread.
+
+#include "base/metrics.h"
+#include "engine/token_stream.h"
+
+namespace millrace {
+
+struct EngineMetrics {
+  explicit EngineMetrics(Metrics& metrics);
+
+  Counter& finished(FinishReason reason);
+
+  Gauge running;
+  Gauge waiting;
+  Gauge blocks_free;
+  Gauge blocks_used;
+  Counter steps;
+  Counter preemptions;
+  Counter recomputed_tokens;
+  Counter prompt_tokens;
+  Counter generated_tokens;
+  Counter finished_stop;
+  Counter finished_length;
+  Counter finished_cancelled;
+  Counter finished_error;
+  Histogram queue_seconds;
+  Histogram first_token_seconds;
+  Histogram inter_token_seconds;
+  Histogram request_seconds;
+  Histogram step_seconds;
+  Histogram step_tokens;
+};
+
+}  // namespace millrace

@@ -1,0 +1,116 @@
+#include "engine/memory_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+
+#include "kv/block_pool.h"
+
+namespace millrace {
+namespace {
+
+std::string human_bytes(int64_t bytes) {
+  const char* const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  auto value = static_cast<double>(bytes);
+  size_t unit = 0;
+  while (value >= 1024 && unit + 1 < std::size(units)) {
+    value /= 1024;
+    ++unit;
+  }
+  return fmt::format("{:.{}f} {}", value, unit == 0 || value >= 100 ? 0 : 1, units[unit]);
+}
+
+// A number alone in a file, as cgroups write them; absent for "max" or no such file.
+std::optional<int64_t> read_number(const char* path) {
+  std::ifstream file(path);
+  int64_t value = 0;
+  return file >> value ? std::optional(value) : std::nullopt;
+}
+
+int64_t available_memory() {
+  std::ifstream file("/proc/meminfo");
+  std::string key;
+  int64_t kib = 0;
+  std::string unit;
+  while (file >> key >> kib && std::getline(file, unit)) {
+    if (key == "MemAvailable:") {
+      return kib * 1024;
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+int64_t free_memory_bytes() {
+  int64_t free = available_memory();
+  const char* const cgroups[][2] = {
+      {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"},
+      {"/sys/fs/cgroup/memory/memory.limit_in_bytes",
+       "/sys/fs/cgroup/memory/memory.usage_in_bytes"},
+  };
+  for (const auto& [limit_path, usage_path] : cgroups) {
+    const auto limit = read_number(limit_path);
+    const auto usage = read_number(usage_path);
+    if (limit && usage) {
+      free = std::min(free, std::max<int64_t>(*limit - *usage, 0));
+    }
+  }
+  return free;
+}
+
+int64_t MemoryPlan::kv_bytes_per_token() const {
+  return block_bytes / kBlockTokens;
+}
+
+int64_t MemoryPlan::n_sequences_that_fit(int64_t n_tokens) const {
+  return n_blocks / std::max<int64_t>(blocks_for(n_tokens), 1);
+}
+
+std::string MemoryPlan::describe() const {
+  return fmt::format("weights {}, KV {} at {} a token: {} sequences of {} tokens",
+                     human_bytes(weight_bytes),
+                     human_bytes(kv_bytes()),
+                     human_bytes(kv_bytes_per_token()),
+                     n_sequences_that_fit(max_model_len),
+                     max_model_len);
+}
+
+Result<MemoryPlan> plan_memory(const MemoryPlanInput& input) {
+  const int64_t window = input.context_length;
+  if (input.max_model_len && (*input.max_model_len < 2 || *input.max_model_len > window)) {
+    return fail(ErrorCode::kInvalidArgument,
+                "max-model-len must be 2 to {} (the model's window), got {}",
+                window,
+                *input.max_model_len);
+  }
+  if (input.kv_memory && *input.kv_memory < 0) {
+    return fail(ErrorCode::kInvalidArgument, "kv-memory must not be negative");
+  }
+  const int64_t wanted_len = input.max_model_len.value_or(window);
+  const auto budget = input.kv_memory.value_or(
+      static_cast<int64_t>(kKvShareOfFreeMemory * static_cast<double>(input.free_bytes)));
+  int64_t n_blocks = budget / input.block_bytes;
+  if (!input.kv_memory) {
+    n_blocks = std::min(n_blocks, blocks_for(wanted_len) * input.max_sequences);
+  }
+  n_blocks = std::min<int64_t>(n_blocks, std::numeric_limits<BlockId>::max() - 1);
+  MemoryPlan plan{.weight_bytes = input.weight_bytes,
+                  .block_bytes = input.block_bytes,
+                  .n_blocks = n_blocks,
+                  .max_model_len = std::min(wanted_len, n_blocks * kBlockTokens)};
+  const bool is_short = input.max_model_len ? plan.max_model_len < wanted_len : n_blocks < 1;
+  if (is_short) {
+    return fail(ErrorCode::kResourceExhausted,
+                "one sequence of {} tokens needs {} of KV memory, {} can be had: lower "
+                "max-model-len or raise kv-memory",
+                wanted_len,
+                human_bytes(blocks_for(wanted_len) * input.block_bytes),
+                human_bytes(budget));
+  }
+  return plan;
+}
+
+}  // namespace millrace

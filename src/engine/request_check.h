@@ -1,0 +1,23 @@
+#pragma once
+// Everything that can be wrong with a request, found before it is queued. Any thread.
+
+#include <cstdint>
+
+#include "base/result.h"
+#include "engine/request.h"
+
+namespace millrace {
+
+struct RequestLimits {
+  int32_t n_vocab = 0;        // ids are 0 .. n_vocab - 1
+  int64_t max_model_len = 0;  // prompt + answer
+};
+
+// kInvalidArgument names field, range and value; kContextLength tells the counts.
+Result<void> check_request(const Request& request, const RequestLimits& limits);
+
+// Tokens that an answer may have: what was asked for, or what the window leaves (at least 1 for a
+// request that passed check_request).
+int64_t answer_limit(const Request& request, const RequestLimits& limits);
+
+}  // namespace millrace

@@ -1,0 +1,46 @@
+#include "engine/sequence.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "engine/engine.h"
+#include "sample/sampler.h"
+
+namespace millrace {
+
+SequenceState::SequenceState(SequenceId id_,
+                             int choice_,
+                             std::shared_ptr<RequestState> state_,
+                             const Tokenizer& tokenizer)
+    : id(id_),
+      choice(choice_),
+      state(std::move(state_)),
+      seed(child_seed(state->seed, choice)),
+      tokens(state->request.prompt),
+      has_history(uses_history(state->request.sampling)),
+      text(tokenizer, state->request.prompt, state->request.stop) {
+  if (has_history) {
+    history.add_prompt(tokens);
+  }
+  if (request().prompt_logprobs) {
+    prompt_scores.entries.resize(tokens.size());
+    prompt_scores.entries[0] = {.token = tokens[0],
+                                .logprob = std::numeric_limits<float>::quiet_NaN()};
+  }
+  constexpr size_t kReserved = 4096;  // tokens; beyond, the vector grows by doubling
+  tokens.reserve(tokens.size() + std::min(static_cast<size_t>(state->max_new), kReserved));
+}
+
+bool SequenceState::is_end(TokenId token) const {
+  return std::binary_search(state->end_tokens.begin(), state->end_tokens.end(), token);
+}
+
+std::span<const TokenId> SequenceState::banned() const {
+  if (n_output() < request().min_tokens) {
+    return state->end_tokens;
+  }
+  return {};
+}
+
+}  // namespace millrace

@@ -1,0 +1,59 @@
+#pragma once
+// The engine's state of a request and of each of its choices. Engine thread; workers read sequences
+// while they sample.
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/clock.h"
+#include "engine/request.h"
+#include "engine/step_plan.h"
+#include "engine/text_stream.h"
+#include "engine/token_stream.h"
+#include "sample/token_history.h"
+
+namespace millrace {
+
+// One request, shared by its choices.
+struct RequestState {
+  Request request;
+  int64_t max_new = 0;  // tokens, for each choice
+  uint64_t seed = 0;
+  std::vector<TokenId> end_tokens;  // that end an answer, ascending
+  std::shared_ptr<TokenStream> stream;
+  TimePoint submitted;
+  int n_unfinished = 0;     // choices
+  bool has_events = false;  // pushed in this step, notify() due
+};
+
+// One choice.
+struct SequenceState {
+  SequenceState(SequenceId id,
+                int choice,
+                std::shared_ptr<RequestState> state,
+                const Tokenizer& tokenizer);
+
+  int64_t n_prompt() const { return static_cast<int64_t>(state->request.prompt.size()); }
+  int64_t n_output() const { return static_cast<int64_t>(tokens.size()) - n_prompt(); }
+  const Request& request() const { return state->request; }
+  bool is_end(TokenId token) const;
+  // Tokens that must not be drawn next.
+  std::span<const TokenId> banned() const;
+
+  SequenceId id;
+  int choice;
+  std::shared_ptr<RequestState> state;
+  uint64_t seed;
+  std::vector<TokenId> tokens;  // prompt, then output
+  bool has_history;
+  TokenHistory history;
+  TextStream text;
+  PromptEvent prompt_scores;  // filled as the prompt is computed
+  bool is_admitted = false;
+  TimePoint admitted;
+  TimePoint first_token;
+  TimePoint last_token;
+};
+
+}  // namespace millrace
