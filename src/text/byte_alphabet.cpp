@@ -41,18 +41,27 @@ constexpr std::array<int16_t, kAlphabetEnd> kByteOfCharacter = make_bytes();
 
 }  // namespace
 
+// Loading a vocabulary calls this half a million times. Every character of the alphabet has one or
+// two bytes.
 std::optional<std::string> bytes_of_spelling(std::string_view spelling) {
-  std::string bytes;
-  bytes.reserve(spelling.size());
-  while (!spelling.empty()) {
-    const Utf8Step step = decode_utf8(spelling);
-    if (!step.is_valid || step.code_point >= kAlphabetEnd ||
-        kByteOfCharacter[step.code_point] == kNoByte) {
+  std::string bytes(spelling.size(), '\0');
+  std::size_t n_bytes = 0;
+  for (std::size_t i = 0; i < spelling.size(); ++i) {
+    unsigned code_point = static_cast<unsigned char>(spelling[i]);
+    if (code_point >= 0x80) {
+      const bool is_two = code_point >= 0xC2 && code_point <= 0xDF && i + 1 < spelling.size() &&
+                          (spelling[i + 1] & 0xC0) == 0x80;
+      if (!is_two) {
+        return std::nullopt;
+      }
+      code_point = (code_point & 0x1F) << 6 | (spelling[++i] & 0x3F);
+    }
+    if (code_point >= kAlphabetEnd || kByteOfCharacter[code_point] == kNoByte) {
       return std::nullopt;
     }
-    bytes.push_back(static_cast<char>(kByteOfCharacter[step.code_point]));
-    spelling.remove_prefix(step.n_bytes);
+    bytes[n_bytes++] = static_cast<char>(kByteOfCharacter[code_point]);
   }
+  bytes.resize(n_bytes);
   return bytes;
 }
 
