@@ -103,7 +103,7 @@ TEST(gguf, changed_bytes_never_do_more_than_fail) {
   const auto original = gguf_bytes(small_builder());
   std::mt19937 generator(1);
   int n_refused = 0;
-  for (int round = 0; round < 20000; ++round) {
+  for (int round = 0; round < 5000; ++round) {
     auto bytes = original;
     const int n_changes = 1 + static_cast<int>(generator() % 3);
     for (int i = 0; i < n_changes; ++i) {
@@ -124,7 +124,7 @@ TEST(gguf, changed_bytes_never_do_more_than_fail) {
       ASSERT_EQ(tensor.data.size(), static_cast<size_t>(tensor.n_rows() * tensor.row_bytes()));
     }
   }
-  EXPECT_GT(n_refused, 5000);
+  EXPECT_GT(n_refused, 1000);
 }
 
 TEST(gguf, random_files_survive_the_round_trip) {

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <map>
 #include <set>
+#include <unordered_map>
 
 #include "formats/gguf.h"
 #include "formats/gguf_testing.h"
@@ -48,7 +49,7 @@ TEST(synth_vocabulary, every_merge_joins_two_earlier_tokens_into_the_next) {
     const SynthVocabulary vocabulary = make_synth_vocabulary(pre, n_tokens);
     ASSERT_EQ(vocabulary.tokens.size(), static_cast<size_t>(n_tokens));
     ASSERT_EQ(vocabulary.types.size(), vocabulary.tokens.size());
-    std::map<std::string_view, size_t> ids;
+    std::unordered_map<std::string_view, size_t> ids;
     for (size_t i = 0; i < vocabulary.tokens.size(); ++i) {
       ASSERT_TRUE(ids.emplace(vocabulary.tokens[i], i).second) << vocabulary.tokens[i];
     }
