@@ -21,6 +21,7 @@ constexpr uint64_t kMaxAlignment = 1u << 20;
 // allocating.
 constexpr uint64_t kMinEntryBytes = 8 + 1 + 4 + 1;
 constexpr uint64_t kMinTensorBytes = 8 + 1 + 4 + 8 + 4 + 8;
+constexpr uint64_t kMaxCount = 1u << 20;  // of either; the largest models have some 10,000 tensors
 
 // Names travel into messages and logs, so they are text of one line.
 bool is_plain_name(std::string_view name) {
@@ -127,23 +128,26 @@ class Parser {
     }
     if (!reader_.read(n_tensors_)) return truncated("the number of tensors", 8);
     if (!reader_.read(n_entries_)) return truncated("the number of metadata entries", 8);
-    if (n_entries_ > reader_.left() / kMinEntryBytes) {
-      return fail(
-          ErrorCode::kCorrupt,
-          "[gguf] {} is truncated or corrupt: it declares {} metadata entries and has {} bytes",
-          name_,
-          n_entries_,
-          bytes_.size());
-    }
-    if (n_tensors_ > reader_.left() / kMinTensorBytes) {
-      return fail(ErrorCode::kCorrupt,
-                  "[gguf] {} is truncated or corrupt: it declares {} tensors and has {} bytes",
-                  name_,
-                  n_tensors_,
-                  bytes_.size());
-    }
+    if (auto done = check_count("metadata entries", n_entries_, kMinEntryBytes); !done) return done;
+    if (auto done = check_count("tensors", n_tensors_, kMinTensorBytes); !done) return done;
     parsed_.entries.reserve(n_entries_);
     tensors_.reserve(n_tensors_);
+    return {};
+  }
+
+  // Before anything is allocated for them.
+  Result<void> check_count(std::string_view what, uint64_t count, uint64_t least_bytes) const {
+    if (count > reader_.left() / least_bytes) {
+      return fail(ErrorCode::kCorrupt,
+                  "[gguf] {} is truncated or corrupt: it declares {} {} and has {} bytes",
+                  name_,
+                  count,
+                  what,
+                  bytes_.size());
+    }
+    if (count > kMaxCount) {
+      return corrupt("it declares {} {}, more than {}", count, what, kMaxCount);
+    }
     return {};
   }
 

@@ -89,6 +89,15 @@ TEST(gguf, every_proper_prefix_is_an_error) {
   EXPECT_TRUE(GgufFile::parse(std::span(bytes).first(end), "test"));
 }
 
+TEST(gguf, absurd_counts_are_refused_even_when_the_file_is_large_enough) {
+  std::vector<std::byte> bytes = GgufBuilder().header();
+  bytes.resize(size_t{80} << 20);
+  bytes[8 + 2] = std::byte{0x20};  // 2^21 tensors
+  EXPECT_THAT(parse_error(bytes), HasSubstr("2097152 tensors, more than"));
+  std::swap(bytes[8 + 2], bytes[16 + 2]);
+  EXPECT_THAT(parse_error(bytes), HasSubstr("2097152 metadata entries, more than"));
+}
+
 TEST(gguf, a_truncated_tensor_is_named_with_needed_and_actual_bytes) {
   const auto bytes = gguf_bytes(small_builder());
   const std::string message = parse_error(std::span(bytes).first(bytes.size() - 100));
