@@ -48,7 +48,7 @@ inline __attribute__((always_inline)) void philox_high8(NoiseKey key, uint32_t g
   high[3] = (I8)c3;
 }
 
-#include "sample/row_scan.inl.h"
+#include "sample/row_scan_passes.inl"
 
 }  // namespace
 

@@ -21,7 +21,7 @@ void philox_high8(NoiseKey key, uint32_t group, I8* high) {
   }
 }
 
-#include "sample/row_scan.inl.h"
+#include "sample/row_scan_passes.inl"
 
 }  // namespace
 
