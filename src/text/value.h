@@ -56,14 +56,20 @@ class Value {
   explicit Value(std::shared_ptr<TemplateObject> object) : data_(std::move(object)) {}
 
   static Value undefined(std::string_view name);  // name only serves error messages
+  static Value missing();  // an undefined without name: what a variable is before its first value
   static Value list(std::vector<Value> items);
   static Value tuple(std::vector<Value> items);
+  static Value named_tuple(std::vector<Value> items, const char* type_name);
   static Value view(std::vector<Value> items, const char* type_name);  // "dict_items", "range"
   static Value dict(std::initializer_list<std::pair<std::string_view, Value>> entries);
   static Value markup(MarkedText text);  // what the filters safe and escape return
 
   ValueKind kind() const;
   bool is_undefined() const { return std::holds_alternative<Undefined>(data_); }
+  bool is_missing() const {
+    const auto* undefined = std::get_if<Undefined>(&data_);
+    return undefined != nullptr && undefined->name == nullptr;
+  }
   bool is_none() const { return std::holds_alternative<None>(data_); }
   bool is_bool() const { return std::holds_alternative<bool>(data_); }
   bool is_int() const { return std::holds_alternative<int64_t>(data_); }
@@ -88,7 +94,7 @@ class Value {
   const Sequence& as_sequence() const { return *std::get<SequenceRef>(data_); }
   const Dict& as_dict() const { return *std::get<DictRef>(data_); }
   TemplateObject& as_object() const { return *std::get<ObjectRef>(data_); }
-  const std::string& undefined_name() const;
+  std::string_view undefined_name() const;
 
   // Copy on write: what others hold stays as it is. The caller keeps depth() within kMaxDepth.
   void append(Value item);                // to a list
@@ -150,6 +156,8 @@ class Dict {
   auto end() const { return entries_.end(); }
 
   const Value* find(std::string_view key) const;
+  const Value* find(const std::string& key) const { return find(std::string_view(key)); }
+  const Value* find(const char* key) const { return find(std::string_view(key)); }
   const Value* find(const Value& key) const;
   void set(Value key, Value value);  // replaces in place or appends
   bool erase(const Value& key);
