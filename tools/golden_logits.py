@@ -7,7 +7,7 @@
 
 The decoder is written from the model families' papers and published configurations, on PyTorch,
 and shares nothing with the C++ code. Weights of the golden models are a pure function of (seed,
-tensor name, index) that src/model/golden_model_test.h computes again, so only logits are stored.
+tensor name, index) that src/model/golden_testing_test.cpp computes again, so only logits are stored.
 """
 
 import base64
@@ -170,7 +170,7 @@ BLOCK_SCALES = {
 
 
 def tensor_bytes(seed, tensor):
-    """A tensor of the golden file's list -> its bytes. src/model/golden_model_test.h does the same."""
+    """A tensor of the golden file's list -> its bytes. src/model/golden_testing_test.cpp does the same."""
     name, kind = tensor["name"], tensor["type"]
     n, scale, center = int(np.prod(tensor["shape"])), tensor["scale"], tensor["center"]
     if "values" in tensor:

@@ -10,8 +10,7 @@
 #include <vector>
 
 #include "base/buffer.h"
-#include "kernels/cpu/isa_scalar.h"
-#include "kernels/cpu/kernels.inl.h"
+#include "kernels/cpu/wide_scalar_testing.h"
 #include "kernels/isa.h"
 #include "kernels/kernel_table.h"
 #include "tensor/half.h"
@@ -124,11 +123,8 @@ std::vector<float> random_queries(int n, int head_dim, uint64_t seed) {
   return q;
 }
 
-// The portable registers at 16 lanes run the code paths of AVX-512 on any machine.
-constexpr KernelTable kWideTable = make_table<Scalar<16>>();
-
 struct Case {
-  const char* tier;  // an Isa's name, or "wide"
+  const char* tier;  // an Isa's name, or "wide": portable registers of 16 lanes, as AVX-512 has
   KvType type;
 };
 
@@ -142,7 +138,7 @@ class Attention : public testing::TestWithParam<Case> {
     table_ = &kernel_table(*isa);
   }
 
-  const KernelTable* table_ = &kWideTable;
+  const KernelTable* table_ = &kWideScalarKernels;
 };
 
 TEST_P(Attention, equals_softmax_in_double_over_shapes_and_page_edges) {

@@ -39,10 +39,12 @@ inline constexpr int kMaxBatchTokens = 65536;
 
 struct LoadOptions {
   kernels::Isa isa = kernels::detect_isa();
-  WorkerPool* pool = nullptr;     // outlives the model; required
-  std::optional<KvType> kv_type;  // default: F32 for F32 and F16 weight files, BF16 for others
-  int max_batch_tokens = 512;     // scratch is sized for it; forward takes no more
-  std::function<void(int64_t done_bytes, int64_t total_bytes)> progress;  // on the loading thread
+  WorkerPool* pool = nullptr;  // outlives the model; required
+  // Absent: F32 for F32 and F16 weight files, BF16 for others.
+  std::optional<KvType> kv_type = std::nullopt;
+  int max_batch_tokens = 512;  // scratch is sized for it; forward takes no more
+  // Called on the loading thread.
+  std::function<void(int64_t done_bytes, int64_t total_bytes)> progress = {};
 };
 
 class Model {
