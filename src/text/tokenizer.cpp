@@ -89,26 +89,25 @@ Result<bool> check_spec(const TokenizerSpec& spec) {
   if (spec.merges.size() > kMaxTokens) {
     return fail(ErrorCode::kCorrupt, "[tokenizer] {} merges", spec.merges.size());
   }
-  const auto check_id = [&](TokenId id, const char* what) -> Result<bool> {
-    if (id < kNoToken || (id >= 0 && static_cast<std::size_t>(id) >= n)) {
-      return fail(ErrorCode::kCorrupt, "[tokenizer] {} is id {} of {} tokens", what, id, n);
-    }
-    return true;
+  const auto is_token = [&](TokenId id) { return id >= 0 && static_cast<std::size_t>(id) < n; };
+  const auto refuse = [&](const char* what, TokenId id) {
+    return fail(ErrorCode::kCorrupt, "[tokenizer] {} is id {} of {} tokens", what, id, n);
   };
-  std::vector<std::pair<TokenId, const char*>> ids = {
-      {spec.bos, "BOS"}, {spec.eos, "EOS"}, {spec.unknown, "unknown"}, {spec.padding, "padding"}};
+  for (const TokenId id : {spec.bos, spec.eos, spec.unknown, spec.padding}) {
+    if (id != kNoToken && !is_token(id)) {
+      return refuse("BOS, EOS, the unknown or the padding token", id);
+    }
+  }
   for (const AddedToken& token : spec.added_tokens) {
-    ids.emplace_back(std::max(token.id, 0), "added token");
+    if (!is_token(token.id)) {
+      return refuse("an added token", token.id);
+    }
   }
   for (const auto* list : {&spec.prefix, &spec.suffix, &spec.end_of_generation}) {
     for (const TokenId id : *list) {
-      ids.emplace_back(std::max(id, 0), "special token");
-    }
-  }
-  for (const auto& [id, what] : ids) {
-    const Result<bool> checked = check_id(id, what);
-    if (!checked) {
-      return checked;
+      if (!is_token(id)) {
+        return refuse("a token around the text or at its end", id);
+      }
     }
   }
   return true;
