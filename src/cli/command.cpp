@@ -1,0 +1,75 @@
+#include "cli/command.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdio>
+#include <vector>
+
+#include "cli/option_set.h"
+#include "cli/version.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::array kCommands = {
+    Command{"run", "one answer to the terminal; without -p an interactive chat", run_command},
+    Command{"serve", "the server with OpenAI's API", serve_command},
+    Command{"bench", "prefill and decode speed against the machine's limit", bench_command},
+    Command{"load", "a load generator for any OpenAI-compatible server", load_command},
+    Command{"inspect", "metadata, tensors and memory plan of a model", inspect_command},
+    Command{"synth", "a random model of a published shape, for benchmarks", synth_command},
+};
+
+std::string overview() {
+  std::string text = "Usage: millrace COMMAND [options]\n\n";
+  for (const Command& command : kCommands) {
+    text += fmt::format("  {:9} {}\n", command.name, command.summary);
+  }
+  return text +
+         "\nMODEL is a GGUF file, or demo for the model inside this program.\n"
+         "millrace COMMAND --help shows the options of a command, --version the version.\n";
+}
+
+int report(const Error& error) {
+  fmt::print(stderr, "millrace: {}\n", error.message);
+  return 1;
+}
+
+}  // namespace
+
+std::span<const Command> commands() {
+  return kCommands;
+}
+
+int run_millrace(int argc, const char* const* argv) {
+  const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
+  if (arguments.empty()) {
+    std::fputs(overview().c_str(), stderr);
+    return 1;
+  }
+  const std::string& name = arguments[0];
+  if (name == "--help" || name == "-h" || name == "help") {
+    std::fputs(overview().c_str(), stdout);
+    return 0;
+  }
+  if (name == "--version") {
+    fmt::print("millrace {}\n", kVersion);
+    return 0;
+  }
+  std::vector<std::string> names;
+  for (const Command& command : kCommands) {
+    names.emplace_back(command.name);
+    if (name == command.name) {
+      const auto status = command.run(Arguments(arguments).subspan(1));
+      return status ? *status : report(status.error());
+    }
+  }
+  const std::string near = nearest_name(name, names);
+  return report({ErrorCode::kInvalidArgument,
+                 fmt::format("there is no command {}{} (millrace --help lists them)",
+                             name,
+                             near.empty() ? "" : ", did you mean " + near + "?")});
+}
+
+}  // namespace millrace

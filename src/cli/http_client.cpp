@@ -1,0 +1,315 @@
+#include "cli/http_client.h"
+
+#include <fmt/format.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "server/http.h"
+
+namespace millrace {
+namespace {
+
+constexpr size_t kMaxHeadBytes = 64 * 1024;
+
+class Socket {
+ public:
+  explicit Socket(int descriptor) : descriptor_(descriptor) {}
+  ~Socket() {
+    if (descriptor_ >= 0) {
+      ::close(descriptor_);
+    }
+  }
+  Socket(Socket&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  Socket& operator=(Socket&&) = delete;
+  int descriptor() const { return descriptor_; }
+
+ private:
+  int descriptor_;
+};
+
+Result<Socket> connect_to(const Url& url, std::chrono::seconds timeout) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (const int error = ::getaddrinfo(url.host.c_str(), url.port.c_str(), &hints, &found);
+      error != 0) {
+    return fail(ErrorCode::kIo, "{}: {}", url.host, ::gai_strerror(error));
+  }
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> addresses(found, &::freeaddrinfo);
+  int error = 0;
+  for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
+    Socket socket(::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const timeval limit{static_cast<time_t>(timeout.count()), 0};
+    const int on = 1;
+    ::setsockopt(socket.descriptor(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+    ::setsockopt(socket.descriptor(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    if (::connect(socket.descriptor(), address->ai_addr, address->ai_addrlen) == 0) {
+      return socket;
+    }
+    error = errno;
+  }
+  return fail(ErrorCode::kIo,
+              "cannot connect to {}:{}: {} (is the server running?)",
+              url.host,
+              url.port,
+              std::strerror(error));
+}
+
+bool send_all(const Socket& socket, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::send(socket.descriptor(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (n <= 0) {
+      return false;
+    }
+    bytes.remove_prefix(static_cast<size_t>(n));
+  }
+  return true;
+}
+
+std::string message_of(const Url& url, const ClientRequest& request) {
+  std::string text = fmt::format("{} {}{} HTTP/1.1\r\nHost: {}:{}\r\nConnection: close\r\n",
+                                 request.method,
+                                 url.path,
+                                 request.path,
+                                 url.host,
+                                 url.port);
+  if (!request.api_key.empty()) {
+    text += fmt::format("Authorization: Bearer {}\r\n", request.api_key);
+  }
+  if (!request.body.empty()) {
+    text += fmt::format("Content-Type: application/json\r\nContent-Length: {}\r\n",
+                        request.body.size());
+  }
+  return text + "\r\n" + request.body;
+}
+
+struct Head {
+  int status = 0;
+  BodyDecoder decoder;
+};
+
+// head: the lines up to the empty one.
+Result<Head> parse_head(std::string_view head) {
+  Head parsed;
+  if (!head.starts_with("HTTP/1.") || head.size() < 12 ||
+      std::from_chars(head.data() + 9, head.data() + 12, parsed.status).ec != std::errc{}) {
+    return fail(ErrorCode::kIo, "the server did not answer in HTTP/1.1");
+  }
+  auto framing = BodyDecoder::Framing::kUntilClose;
+  uint64_t length = 0;
+  for (size_t at = head.find("\r\n"); at != std::string_view::npos && at + 2 < head.size();) {
+    const size_t end = head.find("\r\n", at + 2);
+    const std::string_view line = head.substr(at + 2, end - at - 2);
+    at = end;
+    const size_t colon = line.find(':');
+    if (colon == std::string_view::npos) {
+      continue;
+    }
+    const std::string_view name = line.substr(0, colon);
+    std::string_view value = line.substr(colon + 1);
+    value.remove_prefix(std::min(value.find_first_not_of(" \t"), value.size()));
+    if (equals_ignoring_case(name, "transfer-encoding") && equals_ignoring_case(value, "chunked")) {
+      framing = BodyDecoder::Framing::kChunked;
+    } else if (equals_ignoring_case(name, "content-length") &&
+               framing != BodyDecoder::Framing::kChunked) {
+      framing = BodyDecoder::Framing::kLength;
+      std::from_chars(value.data(), value.data() + value.size(), length);
+    }
+  }
+  parsed.decoder = BodyDecoder(framing, length);
+  return parsed;
+}
+
+}  // namespace
+
+Result<Url> parse_url(std::string_view text) {
+  const std::string_view whole = text;
+  if (text.starts_with("https://")) {
+    return fail(ErrorCode::kUnsupported, "{}: https is not supported, only http", whole);
+  }
+  if (text.starts_with("http://")) {
+    text.remove_prefix(7);
+  }
+  Url url;
+  const size_t slash = text.find('/');
+  if (slash != std::string_view::npos) {
+    url.path = text.substr(slash);
+    while (url.path.ends_with('/')) {
+      url.path.pop_back();
+    }
+    text = text.substr(0, slash);
+  }
+  const size_t bracket = text.rfind(']');
+  const size_t colon = text.rfind(':');
+  if (colon != std::string_view::npos && (bracket == std::string_view::npos || colon > bracket)) {
+    url.port = text.substr(colon + 1);
+    text = text.substr(0, colon);
+  }
+  if (text.starts_with('[') && text.ends_with(']')) {
+    text = text.substr(1, text.size() - 2);
+  }
+  url.host = text;
+  if (url.host.empty() || url.port.empty() ||
+      url.port.find_first_not_of("0123456789") != std::string::npos) {
+    return fail(
+        ErrorCode::kInvalidArgument, "{}: not a URL of a server, as http://127.0.0.1:8080", whole);
+  }
+  return url;
+}
+
+BodyDecoder::BodyDecoder(Framing framing, uint64_t length)
+    : framing_(framing),
+      n_left_(framing == Framing::kLength ? length : 0),
+      is_complete_(framing == Framing::kLength && length == 0) {}
+
+bool BodyDecoder::feed(std::string_view bytes, std::string& out) {
+  if (framing_ == Framing::kUntilClose) {
+    out += bytes;
+    return true;
+  }
+  if (framing_ == Framing::kLength) {
+    const size_t n = std::min<uint64_t>(bytes.size(), n_left_);
+    out += bytes.substr(0, n);
+    n_left_ -= n;
+    is_complete_ = n_left_ == 0;
+    return true;
+  }
+  for (const char byte : bytes) {
+    if (is_complete_) {
+      break;
+    }
+    if (!feed_chunked(byte, out)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool BodyDecoder::feed_chunked(char byte, std::string& out) {
+  if (state_ == State::kData) {
+    out += byte;
+    if (--n_left_ == 0) {
+      state_ = State::kDataEnd;
+    }
+    return true;
+  }
+  if (byte != '\n') {
+    line_ += byte;
+    return line_.size() < kMaxHeadBytes;
+  }
+  const std::string line = std::exchange(line_, {});
+  const std::string_view content = std::string_view(line).substr(0, line.find('\r'));
+  switch (state_) {
+    case State::kSize: {
+      if (std::from_chars(content.data(), content.data() + content.size(), n_left_, 16).ec !=
+          std::errc{}) {
+        return false;
+      }
+      state_ = n_left_ == 0 ? State::kTrailer : State::kData;
+      return true;
+    }
+    case State::kDataEnd:
+      state_ = State::kSize;
+      return content.empty();
+    case State::kTrailer:
+      is_complete_ = content.empty();
+      return true;
+    case State::kData:
+      break;
+  }
+  return false;
+}
+
+void SseReader::feed(std::string_view bytes,
+                     const std::function<void(std::string_view data)>& on_event) {
+  for (const char byte : bytes) {
+    if (byte != '\n') {
+      line_ += byte;
+      continue;
+    }
+    if (line_.ends_with('\r')) {
+      line_.pop_back();
+    }
+    if (line_.empty()) {
+      if (has_data_) {
+        on_event(data_);
+      }
+      data_.clear();
+      has_data_ = false;
+    } else if (line_.starts_with("data:")) {
+      const size_t skip = line_.starts_with("data: ") ? 6 : 5;
+      data_ += has_data_ ? "\n" : "";
+      data_.append(line_, skip);
+      has_data_ = true;
+    }
+    line_.clear();
+  }
+}
+
+Result<int> exchange(const Url& url,
+                     const ClientRequest& request,
+                     const std::function<void(std::string_view bytes)>& on_body) {
+  const auto socket = connect_to(url, request.timeout);
+  if (!socket) {
+    return propagate(socket);
+  }
+  if (!send_all(*socket, message_of(url, request))) {
+    return fail(ErrorCode::kIo, "the server closed the connection while the request was sent");
+  }
+  std::string head;
+  Head parsed;
+  std::array<char, 16 * 1024> bytes;
+  std::string body;
+  while (true) {
+    const ssize_t n = ::recv(socket->descriptor(), bytes.data(), bytes.size(), 0);
+    if (n < 0) {
+      return fail(ErrorCode::kIo,
+                  "{}",
+                  errno == EAGAIN ? fmt::format("nothing came for {} s", request.timeout.count())
+                                  : std::strerror(errno));
+    }
+    std::string_view received(bytes.data(), static_cast<size_t>(n));
+    if (parsed.status == 0) {
+      const size_t searched = head.size() < 3 ? 0 : head.size() - 3;
+      head += received;
+      const size_t end = head.find("\r\n\r\n", searched);
+      if (end == std::string::npos) {
+        if (n == 0 || head.size() > kMaxHeadBytes) {
+          return fail(ErrorCode::kIo, "the server closed the connection without an answer");
+        }
+        continue;
+      }
+      auto result = parse_head(std::string_view(head).substr(0, end + 2));
+      if (!result) {
+        return propagate(result);
+      }
+      parsed = std::move(*result);
+      received = std::string_view(head).substr(end + 4);
+    }
+    body.clear();
+    if (!parsed.decoder.feed(received, body)) {
+      return fail(ErrorCode::kIo, "the chunks of the answer are broken");
+    }
+    if (!body.empty()) {
+      on_body(body);
+    }
+    if (parsed.decoder.is_complete() || (n == 0 && parsed.decoder.ends_with_close())) {
+      return parsed.status;
+    }
+    if (n == 0) {
+      return fail(ErrorCode::kIo, "the answer broke off");
+    }
+  }
+}
+
+}  // namespace millrace

@@ -1,0 +1,135 @@
+#include "cli/load_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "cli/json_object.h"
+
+namespace millrace {
+namespace {
+
+struct Totals {
+  int64_t n_whole = 0;
+  int64_t n_short = 0;
+  int64_t n_refused = 0;  // an HTTP status other than 200
+  int64_t n_broken = 0;   // no answer, or not a whole one
+  int64_t prompt_tokens = 0;
+  int64_t completion_tokens = 0;
+  std::vector<double> first_token;
+  std::vector<double> gaps;
+  std::vector<double> whole;
+  std::map<std::string, int64_t> errors;
+};
+
+Totals total(const LoadReport& report) {
+  Totals totals;
+  for (const LoadSample& sample : report.samples) {
+    totals.prompt_tokens += sample.prompt_tokens;
+    totals.completion_tokens += sample.completion_tokens;
+    if (!sample.error.empty()) {
+      ++(sample.status != 0 && sample.status != 200 ? totals.n_refused : totals.n_broken);
+      ++totals.errors[sample.status != 0 && sample.status != 200
+                          ? fmt::format("HTTP {}: {}", sample.status, sample.error)
+                          : sample.error];
+      continue;
+    }
+    ++(sample.is_short ? totals.n_short : totals.n_whole);
+    totals.first_token.push_back(sample.first_token);
+    totals.whole.push_back(sample.whole);
+    totals.gaps.insert(totals.gaps.end(), sample.gaps.begin(), sample.gaps.end());
+  }
+  return totals;
+}
+
+std::string row(const char* name, const std::vector<double>& seconds) {
+  return fmt::format("{:20} {:9.1f} {:9.1f} {:9.1f}\n",
+                     name,
+                     1e3 * percentile(seconds, 0.5),
+                     1e3 * percentile(seconds, 0.9),
+                     1e3 * percentile(seconds, 0.99));
+}
+
+JsonObject quantiles(const std::vector<double>& seconds) {
+  JsonObject object;
+  object.add("p50", percentile(seconds, 0.5))
+      .add("p90", percentile(seconds, 0.9))
+      .add("p99", percentile(seconds, 0.99))
+      .add("n", static_cast<int64_t>(seconds.size()));
+  return object;
+}
+
+}  // namespace
+
+bool LoadReport::is_whole() const {
+  return !samples.empty() && std::all_of(samples.begin(), samples.end(), [](const auto& sample) {
+    return sample.error.empty() && !sample.is_short;
+  });
+}
+
+double percentile(std::vector<double> values, double share) {
+  if (values.empty()) {
+    return 0;
+  }
+  const auto rank =
+      static_cast<size_t>(std::max(0.0, std::ceil(share * static_cast<double>(values.size())) - 1));
+  const auto at = values.begin() + static_cast<int64_t>(std::min(rank, values.size() - 1));
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
+}
+
+std::string report_text(const LoadReport& report) {
+  const Totals totals = total(report);
+  std::string text = fmt::format("{} requests, {}: {} whole, {} short, {} refused, {} broken\n",
+                                 report.samples.size(),
+                                 report.rate > 0 ? fmt::format("{} a second", report.rate)
+                                                 : fmt::format("{} at once", report.concurrency),
+                                 totals.n_whole,
+                                 totals.n_short,
+                                 totals.n_refused,
+                                 totals.n_broken);
+  for (const auto& [message, n] : totals.errors) {
+    text += fmt::format("  {} x {}\n", n, message);
+  }
+  text += fmt::format(
+      "{} tokens of prompts, {} generated in {:.2f} s: {:.1f} tokens/s, {:.2f} requests/s\n",
+      totals.prompt_tokens,
+      totals.completion_tokens,
+      report.seconds,
+      static_cast<double>(totals.completion_tokens) / report.seconds,
+      static_cast<double>(totals.whole.size()) / report.seconds);
+  text += fmt::format("{:20} {:>9} {:>9} {:>9}\n", "milliseconds", "p50", "p90", "p99");
+  text += row("  to first token", totals.first_token);
+  text += row("  between tokens", totals.gaps);
+  text += row("  whole answer", totals.whole);
+  return text;
+}
+
+std::string report_json(const LoadReport& report) {
+  const Totals totals = total(report);
+  JsonObject errors;
+  for (const auto& [message, n] : totals.errors) {
+    errors.add(message, n);
+  }
+  JsonObject object;
+  object.add("requests", static_cast<int64_t>(report.samples.size()))
+      .add("concurrency", report.concurrency)
+      .add("rate", report.rate)
+      .add("whole", totals.n_whole)
+      .add("short", totals.n_short)
+      .add("refused", totals.n_refused)
+      .add("broken", totals.n_broken)
+      .add("errors", errors)
+      .add("seconds", report.seconds)
+      .add("prompt_tokens", totals.prompt_tokens)
+      .add("completion_tokens", totals.completion_tokens)
+      .add("tokens_per_second", static_cast<double>(totals.completion_tokens) / report.seconds)
+      .add("first_token_seconds", quantiles(totals.first_token))
+      .add("inter_token_seconds", quantiles(totals.gaps))
+      .add("answer_seconds", quantiles(totals.whole));
+  return object.text();
+}
+
+}  // namespace millrace

@@ -1,0 +1,38 @@
+#pragma once
+// What the load generator found out, and how it is shown. Plain data, any thread.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace millrace {
+
+// One request, as the client saw it. Times in seconds.
+struct LoadSample {
+  int status = 0;             // HTTP; 0: no answer
+  std::string error;          // empty: the answer was whole
+  bool is_short = false;      // whole, but with fewer tokens than asked for (--ignore-eos)
+  int64_t prompt_tokens = 0;  // the server's own counts, from usage
+  int64_t completion_tokens = 0;
+  double first_token = 0;    // from the (planned) start
+  double whole = 0;          // from the (planned) start
+  std::vector<double> gaps;  // between pieces of text; the first token is not one
+  std::string finish_reason;
+};
+
+struct LoadReport {
+  std::vector<LoadSample> samples;
+  double seconds = 0;  // from the first start to the last end
+  int concurrency = 0;
+  double rate = 0;  // requests a second asked for; 0: as fast as answers come
+
+  bool is_whole() const;  // every answer came, whole and long enough
+};
+
+// The smallest value that a share of them does not exceed; 0 of none. share: 0.5 is the median.
+double percentile(std::vector<double> values, double share);
+
+std::string report_text(const LoadReport& report);
+std::string report_json(const LoadReport& report);
+
+}  // namespace millrace

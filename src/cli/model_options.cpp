@@ -1,0 +1,80 @@
+#include "cli/model_options.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+#include "cli/option_set.h"
+
+namespace millrace {
+
+void ModelOptions::declare(OptionSet& options) {
+  options.add("MODEL", model, "A GGUF file (any shard of a set), or demo");
+  options.add("-t,--threads",
+              n_threads,
+              0,
+              1024,
+              "Compute threads; 0: the physical cores that this process may use");
+  options.add("--max-model-len",
+              max_model_len,
+              1,
+              int64_t{1} << 32,
+              "Tokens of prompt and answer together; default: the model's window");
+  options.add("--kv-memory",
+              kv_mebibytes,
+              1,
+              int64_t{1} << 32,
+              "MiB for keys and values of all sequences; default: from the free memory");
+}
+
+Result<ModelFiles> open_model(const std::string& model) {
+  if (model != "demo") {
+    return open_model_files(model);
+  }
+  if (embedded_model().empty()) {
+    return fail(
+        ErrorCode::kNotFound,
+        "demo: this program was built without models/demo/demo.gguf; put the file there and "
+        "build again, or name a GGUF file");
+  }
+  return parse_model_files(embedded_model(), "demo");
+}
+
+Result<std::unique_ptr<Engine>> start_engine(ModelFiles files,
+                                             const ModelOptions& options,
+                                             EngineOptions engine_options,
+                                             Metrics& metrics) {
+  engine_options.n_threads = options.n_threads;
+  engine_options.max_model_len = options.max_model_len;
+  if (options.kv_mebibytes) {
+    engine_options.kv_memory = *options.kv_mebibytes << 20;
+  }
+  if (const char* isa = std::getenv("MILLRACE_ISA"); isa != nullptr && *isa != '\0') {
+    const auto parsed = kernels::isa_from_name(isa);
+    if (!parsed) {
+      return fail(parsed.error().code, "MILLRACE_ISA: {}", parsed.error().message);
+    }
+    engine_options.isa = *parsed;
+  }
+  const bool is_terminal = ::isatty(STDERR_FILENO) != 0;
+  if (is_terminal) {
+    engine_options.on_load_progress = [shown = -1](double fraction) mutable {
+      const int percent = static_cast<int>(fraction * 100);
+      if (percent != shown) {
+        shown = percent;
+        fmt::print(stderr, "\rloading {:3}%", percent);
+        std::fflush(stderr);
+      }
+    };
+  }
+  auto engine = Engine::create(std::move(files), std::move(engine_options), metrics);
+  if (is_terminal) {
+    fmt::print(stderr, "\r\033[K");
+  }
+  return engine;
+}
+
+}  // namespace millrace

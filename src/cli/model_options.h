@@ -1,0 +1,37 @@
+#pragma once
+// The options that all commands with a model share, and what they open. Main thread.
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/metrics.h"
+#include "base/result.h"
+#include "engine/engine.h"
+
+namespace millrace {
+
+class OptionSet;
+
+struct ModelOptions {
+  std::string model;  // MODEL: a path, or "demo"
+  int n_threads = 0;
+  std::optional<int64_t> max_model_len;
+  std::optional<int64_t> kv_mebibytes;
+
+  void declare(OptionSet& options);
+};
+
+// A GGUF file, or the embedded model for "demo".
+Result<ModelFiles> open_model(const std::string& model);
+
+// The embedded model's bytes; empty when this program was built without it.
+std::span<const std::byte> embedded_model();
+
+// Reads MILLRACE_ISA, and shows progress on a terminal.
+Result<std::unique_ptr<Engine>> start_engine(ModelFiles files,
+                                             const ModelOptions& options,
+                                             EngineOptions engine_options,
+                                             Metrics& metrics);
+
+}  // namespace millrace

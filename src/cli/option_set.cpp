@@ -1,0 +1,158 @@
+#include "cli/option_set.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <numeric>
+#include <utility>
+
+namespace millrace {
+namespace {
+
+size_t edit_distance(const std::string& a, const std::string& b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
+    }
+  }
+  return row[b.size()];
+}
+
+// CLI11's own usage line does not name the command's arguments as we want them.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  explicit HelpFormatter(std::string usage) : usage_(std::move(usage)) {}
+  std::string make_usage(const CLI::App*, std::string) const override {
+    return "Usage: millrace " + usage_ + "\n";
+  }
+
+ private:
+  const std::string usage_;
+};
+
+}  // namespace
+
+std::string nearest_name(const std::string& name, std::span<const std::string> candidates) {
+  std::string best;
+  size_t best_distance = std::max<size_t>(2, name.size() / 3) + 1;
+  for (const std::string& candidate : candidates) {
+    const bool is_beginning = name.size() > 3 && candidate.starts_with(name);
+    const size_t distance = is_beginning ? 1 : edit_distance(name, candidate);
+    if (distance < best_distance) {
+      best = candidate;
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
+struct OptionSet::Parser {
+  CLI::App app;
+  std::string usage;
+
+  template <class T>
+  void add(const char* names, T& value, const char* help) {
+    std::string spelled(names);
+    CLI::Option* option = nullptr;
+    if (spelled[0] == '-') {
+      option = app.add_option(spelled, value, help)->capture_default_str();
+    } else {
+      option = app.add_option(spelled, value, help)->required();
+    }
+    option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  }
+
+  template <class T, class Bound>
+  void add_in_range(const char* names, T& value, Bound low, Bound high, const char* help) {
+    app.add_option(names, value, help)
+        ->capture_default_str()
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
+        ->check(CLI::Range(low, high, fmt::format("{}..{}", low, high)));
+  }
+
+  std::vector<std::string> option_names() const {
+    std::vector<std::string> names{"--help"};
+    for (const CLI::Option* option : app.get_options()) {
+      for (const std::string& name : option->get_lnames()) {
+        names.push_back("--" + name);
+      }
+    }
+    return names;
+  }
+};
+
+OptionSet::OptionSet(std::string usage, std::string description)
+    : parser_(std::make_unique<Parser>()) {
+  parser_->app.description(std::move(description));
+  parser_->app.formatter(std::make_shared<HelpFormatter>(usage));
+  parser_->usage = std::move(usage);
+  parser_->app.set_help_flag("-h,--help", "Show this help");
+  parser_->app.get_formatter()->column_width(34);
+}
+
+OptionSet::~OptionSet() = default;
+
+void OptionSet::add(const char* names, std::string& value, const char* help) {
+  parser_->add(names, value, help);
+}
+void OptionSet::add(const char* names, std::vector<std::string>& values, const char* help) {
+  parser_->app.add_option(names, values, help)->allow_extra_args(false);
+}
+void OptionSet::add(const char* names, bool& value, const char* help) {
+  parser_->app.add_flag(names, value, help);
+}
+void OptionSet::add(const char* names, int& value, int low, int high, const char* help) {
+  parser_->add_in_range(names, value, low, high, help);
+}
+void OptionSet::add(
+    const char* names, int64_t& value, int64_t low, int64_t high, const char* help) {
+  parser_->add_in_range(names, value, low, high, help);
+}
+void OptionSet::add(const char* names, float& value, double low, double high, const char* help) {
+  parser_->add_in_range(names, value, low, high, help);
+}
+void OptionSet::add(const char* names, double& value, double low, double high, const char* help) {
+  parser_->add_in_range(names, value, low, high, help);
+}
+void OptionSet::add(
+    const char* names, std::optional<int64_t>& value, int64_t low, int64_t high, const char* help) {
+  parser_->app.add_option(names, value, help)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
+      ->check(CLI::Range(low, high, fmt::format("{}..{}", low, high)));
+}
+void OptionSet::add(const char* names, std::optional<std::string>& value, const char* help) {
+  parser_->app.add_option(names, value, help)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+}
+
+Result<OptionSet::Outcome> OptionSet::parse(std::span<const std::string> arguments) {
+  try {
+    std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
+    parser_->app.parse(reversed);
+    return Outcome::kRun;
+  } catch (const CLI::CallForHelp&) {
+    std::fputs(parser_->app.help().c_str(), stdout);
+    return Outcome::kHelpShown;
+  } catch (const CLI::ExtrasError&) {
+    const std::string unknown = parser_->app.remaining().front();
+    const std::string near = nearest_name(unknown, parser_->option_names());
+    return fail(ErrorCode::kInvalidArgument,
+                "unknown {} {}{} (millrace {} --help lists the options)",
+                unknown.starts_with('-') ? "option" : "argument",
+                unknown,
+                near.empty() ? "" : ", did you mean " + near + "?",
+                parser_->usage.substr(0, parser_->usage.find(' ')));
+  } catch (const CLI::Error& error) {
+    return fail(ErrorCode::kInvalidArgument, "{}", error.what());
+  }
+}
+
+}  // namespace millrace

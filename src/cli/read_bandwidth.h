@@ -1,0 +1,10 @@
+#pragma once
+// The machine's limit that decoding is measured against.
+
+namespace millrace {
+
+// Bytes a second that n_threads read from memory together: the best of several passes over a buffer
+// that no cache holds, four streams a thread. Takes about a second.
+double measure_read_bandwidth(int n_threads);
+
+}  // namespace millrace

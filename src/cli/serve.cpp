@@ -1,0 +1,240 @@
+// millrace serve: listens at once, loads, serves, drains.
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <mutex>
+#include <utility>
+
+#include "base/log.h"
+#include "cli/command.h"
+#include "cli/model_options.h"
+#include "cli/option_set.h"
+#include "cli/stop_signals.h"
+#include "server/http_server.h"
+#include "server/service.h"
+
+namespace millrace {
+namespace {
+
+struct ServeOptions {
+  ModelOptions model;
+  std::string host = "127.0.0.1";
+  int port = 8080;
+  std::string port_file;
+  std::vector<std::string> aliases;
+  std::string api_key_file;
+  std::vector<std::string> allowed_origins;
+  int max_sequences = 64;
+  int max_waiting = 512;
+  int max_body_mebibytes = 32;
+  int max_connections = 1024;
+  int shutdown_seconds = 30;
+  bool always_usage = false;
+  bool is_verbose = false;
+
+  void declare(OptionSet& options) {
+    model.declare(options);
+    options.add("--host", host, "The address to listen on; 0.0.0.0 is every interface");
+    options.add("--port", port, 0, 65535, "The port; 0: any free one");
+    options.add("--port-file", port_file, "Write the port there once it is open");
+    options.add(
+        "--alias", aliases, "A name for the model; the first is the one shown (repeatable)");
+    options.add("--api-key-file", api_key_file, "Keys, one a line; only /health is open without");
+    options.add("--allow-origin",
+                allowed_origins,
+                "An origin whose pages may use the server, * for all (repeatable)");
+    options.add("--max-sequences", max_sequences, 1, 4096, "Answers made at the same time");
+    options.add("--max-waiting", max_waiting, 0, 1 << 20, "Answers queued before 429");
+    options.add("--max-body", max_body_mebibytes, 1, 1024, "MiB of a request body");
+    options.add("--max-connections", max_connections, 1, 1 << 20, "Connections open at once");
+    options.add("--shutdown-timeout",
+                shutdown_seconds,
+                0,
+                86400,
+                "Seconds for running answers after SIGTERM; a second signal ends at once");
+    options.add("--always-usage", always_usage, "Every stream ends with a usage chunk");
+    options.add("--verbose", is_verbose, "Log every request (never its text)");
+  }
+};
+
+// Counts stop signals for the main thread.
+class StopRequest {
+ public:
+  void raise(int count) {
+    const std::lock_guard lock(mutex_);
+    n_signals_ = count;
+    changed_.notify_all();
+  }
+  void wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return n_signals_ > 0; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int n_signals_ = 0;
+};
+
+// One token through the whole road, so that the first client does not pay for cold memory.
+Result<void> warm_up(Engine& engine) {
+  Request request;
+  request.prompt = {0};
+  request.max_tokens = 1;
+  request.ignore_eos = true;
+  auto stream = engine.submit(std::move(request));
+  if (!stream) {
+    return propagate(stream);
+  }
+  for (StreamEvent event; (*stream)->wait_next(event);) {
+    const auto* finish = std::get_if<FinishEvent>(&event.body);
+    if (finish != nullptr && finish->reason == FinishReason::kError) {
+      return tl::unexpected<Error>(finish->error);
+    }
+  }
+  return {};
+}
+
+Result<void> write_port_file(const std::string& path, uint16_t port) {
+  if (path.empty()) {
+    return {};
+  }
+  const std::string temporary = path + ".new";  // renamed, so that nobody reads half a number
+  {
+    std::ofstream file(temporary);
+    file << port << '\n';
+    if (!file.flush()) {
+      return fail(ErrorCode::kIo, "--port-file {}: cannot be written", path);
+    }
+  }
+  if (std::rename(temporary.c_str(), path.c_str()) != 0) {
+    return fail(ErrorCode::kIo, "--port-file {}: cannot be written", path);
+  }
+  return {};
+}
+
+Result<ServiceOptions> service_options(const ServeOptions& options, const std::string& model_name) {
+  ServiceOptions result;
+  result.model_names = options.aliases;
+  result.model_names.push_back(model_name);
+  result.allowed_origins = options.allowed_origins;
+  result.always_usage = options.always_usage;
+  if (!options.api_key_file.empty()) {
+    auto keys = ApiKeys::read_file(options.api_key_file);
+    if (!keys) {
+      return propagate(keys);
+    }
+    result.keys = std::move(*keys);
+  } else if (options.host != "127.0.0.1" && options.host != "::1") {
+    log_warning("[serve] {} is open to other machines without a key (--api-key-file)",
+                options.host);
+  }
+  return result;
+}
+
+HttpServerOptions http_options(const ServeOptions& options) {
+  HttpServerOptions http;
+  http.host = options.host;
+  http.port = static_cast<uint16_t>(options.port);
+  http.max_body_bytes = static_cast<size_t>(options.max_body_mebibytes) << 20;
+  http.max_connections = options.max_connections;
+  return http;
+}
+
+void log_model(const Engine& engine) {
+  const ModelInfo& info = engine.info();
+  log_info(
+      "[serve] {}: {} weights {:.1f} MB, window {} tokens, KV {:.1f} MB, {} threads, {}, {:.2f} s",
+      info.name,
+      info.architecture,
+      static_cast<double>(info.weight_bytes) / 1e6,
+      info.max_model_len,
+      static_cast<double>(info.kv_bytes) / 1e6,
+      info.n_threads,
+      kernels::isa_name(info.isa),
+      info.load_seconds);
+}
+
+// Running answers go on for a while; new ones get 503.
+void drain(HttpServer& server, Service& service, Engine& engine, int seconds) {
+  log_info("[serve] stopping: {} requests are running (up to {} s; a second signal ends at once)",
+           server.n_requests_running(),
+           seconds);
+  const auto deadline = Clock::now() + std::chrono::seconds(seconds);
+  service.begin_drain();
+  server.begin_drain();
+  const bool is_whole = engine.drain(deadline);
+  server.wait_idle(std::chrono::milliseconds(2'000));
+  log_info("[serve] stopped{}", is_whole ? "" : ", some answers were cut off");
+}
+
+Result<int> serve(const ServeOptions& options) {
+  StopRequest stop;
+  std::atomic<bool> is_serving{false};
+  const StopSignals signals([&](int count) {
+    if (!is_serving.load() || count > 1) {
+      std::_Exit(count > 1 ? 1 : 0);
+    }
+    stop.raise(count);
+  });
+  if (options.is_verbose) {
+    set_log_level(LogLevel::kDebug);
+  }
+  auto files = open_model(options.model.model);
+  if (!files) {
+    return propagate(files);
+  }
+  auto api_options = service_options(options, files->name);
+  if (!api_options) {
+    return propagate(api_options);
+  }
+  Metrics metrics;
+  std::unique_ptr<Engine> engine;  // outlives the server
+  Service service(std::move(*api_options), metrics);
+  auto server = HttpServer::start(http_options(options), service.handler());
+  if (!server) {
+    return propagate(server);
+  }
+  log_info("[serve] listening on {}", (*server)->url());
+  if (auto written = write_port_file(options.port_file, (*server)->port()); !written) {
+    return propagate(written);
+  }
+  EngineOptions engine_options;
+  engine_options.max_sequences = options.max_sequences;
+  engine_options.max_waiting = options.max_waiting;
+  auto started = start_engine(std::move(*files), options.model, std::move(engine_options), metrics);
+  if (!started) {
+    return propagate(started);
+  }
+  engine = std::move(*started);
+  if (auto warm = warm_up(*engine); !warm) {
+    return propagate(warm);
+  }
+  log_model(*engine);
+  is_serving.store(true);
+  service.set_engine(*engine);
+  log_info("[serve] ready: curl {}/v1/models", (*server)->url());
+  stop.wait();
+  drain(**server, service, *engine, options.shutdown_seconds);
+  return 0;
+}
+
+}  // namespace
+
+Result<int> serve_command(Arguments arguments) {
+  ServeOptions options;
+  OptionSet set("serve MODEL [options]", "Serves a model with OpenAI's API over HTTP.");
+  options.declare(set);
+  const auto outcome = set.parse(arguments);
+  if (!outcome) {
+    return propagate(outcome);
+  }
+  return *outcome == OptionSet::Outcome::kHelpShown ? 0 : serve(options);
+}
+
+}  // namespace millrace

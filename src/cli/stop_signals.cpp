@@ -1,0 +1,36 @@
+#include "cli/stop_signals.h"
+
+#include <csignal>
+#include <ctime>
+#include <utility>
+
+namespace millrace {
+namespace {
+
+sigset_t stop_set() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGTERM);
+  return set;
+}
+
+}  // namespace
+
+StopSignals::StopSignals(std::function<void(int count)> on_signal) {
+  const sigset_t set = stop_set();
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  thread_ = std::jthread([on_signal = std::move(on_signal)](const std::stop_token& stop) {
+    const sigset_t waited = stop_set();
+    const timespec period{0, 100'000'000};
+    for (int count = 0; !stop.stop_requested();) {
+      if (sigtimedwait(&waited, nullptr, &period) > 0) {
+        on_signal(++count);
+      }
+    }
+  });
+}
+
+StopSignals::~StopSignals() = default;
+
+}  // namespace millrace

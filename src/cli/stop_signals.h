@@ -1,0 +1,22 @@
+#pragma once
+// SIGINT and SIGTERM as a function call on a thread of their own. Make one before any other thread
+// starts: the signals are blocked in the maker, and threads inherit that.
+
+#include <functional>
+#include <thread>
+
+namespace millrace {
+
+class StopSignals {
+ public:
+  // on_signal runs for every signal, one after another, with 1, 2, ... for the how-manieth it is.
+  explicit StopSignals(std::function<void(int count)> on_signal);
+  ~StopSignals();
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+
+ private:
+  std::jthread thread_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,81 @@
+// millrace synth: a random model of a published shape.
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "base/clock.h"
+#include "cli/command.h"
+#include "cli/json_object.h"
+#include "cli/option_set.h"
+#include "formats/synth.h"
+
+namespace millrace {
+
+Result<int> synth_command(Arguments arguments) {
+  std::string path;
+  std::string type = "Q8_0";
+  SynthOptions options;
+  int64_t seed = 1;
+  bool is_json = false;
+  std::string names;
+  for (const ModelShape& shape : synth_shapes()) {
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", shape.name);
+  }
+  OptionSet set(
+      "synth OUT [options]",
+      "Writes a GGUF file of a published shape with seeded random weights, for benchmarks "
+      "where no weights can be had.");
+  set.add("OUT", path, "The file to write");
+  set.add("--shape", options.shape, ("One of " + names).c_str());
+  set.add("--type", type, "Of the matrices: F32, F16, BF16, Q8_0, Q4_K ...");
+  set.add("--seed", seed, 0, INT64_MAX, "Same seed, same file");
+  set.add("-t,--threads", options.n_threads, 0, 1024, "0: all processors");
+  set.add("--json", is_json, "Print one JSON object");
+  const auto outcome = set.parse(arguments);
+  if (!outcome) {
+    return propagate(outcome);
+  }
+  if (*outcome == OptionSet::Outcome::kHelpShown) {
+    return 0;
+  }
+  const auto dtype = dtype_from_name(type);
+  if (!dtype) {
+    return propagate(dtype);
+  }
+  options.dtype = *dtype;
+  options.seed = static_cast<uint64_t>(seed);
+  const TimePoint begin = Clock::now();
+  int64_t n_bytes = 0;
+  const bool is_terminal = ::isatty(STDERR_FILENO) != 0;
+  const auto written = write_synth_model(path, options, [&](int64_t done, int64_t total) {
+    n_bytes = total;
+    if (is_terminal) {
+      fmt::print(stderr, "\r{} {:3}%", path, total > 0 ? done * 100 / total : 100);
+    }
+  });
+  if (is_terminal) {
+    fmt::print(stderr, "\r\033[K");
+  }
+  if (!written) {
+    return propagate(written);
+  }
+  const double seconds = seconds_since(begin);
+  if (is_json) {
+    JsonObject object;
+    object.add("path", path)
+        .add("shape", options.shape)
+        .add("type", dtype_info(options.dtype).name)
+        .add("seed", seed)
+        .add("bytes", n_bytes)
+        .add("seconds", seconds);
+    fmt::print("{}\n", object.text());
+  } else {
+    fmt::print(
+        stderr, "{}: {:.1f} MB in {:.1f} s\n", path, static_cast<double>(n_bytes) / 1e6, seconds);
+  }
+  return 0;
+}
+
+}  // namespace millrace
