@@ -8,7 +8,6 @@
 #include <random>
 #include <utility>
 
-#include "base/clock.h"
 #include "engine/engine.h"
 #include "server/service.h"
 #include "server/sse.h"
@@ -189,21 +188,11 @@ class GenerationSource : public ReplySource {
     int first_choice = 0;
   };
 
-  GenerationSource(Service& service,
-                   const GenerationFields& fields,
-                   std::vector<Part> parts,
-                   std::unique_ptr<AnswerWriter> writer,
-                   TimePoint arrived_at)
-      : metrics_(service.request_metrics()),
-        streams_(fields.streams),
-        parts_(std::move(parts)),
-        writer_(std::move(writer)),
-        arrived_at_(arrived_at),
-        last_token_at_(parts_.size() * static_cast<size_t>(fields.request.n)) {}
+  GenerationSource(bool streams, std::vector<Part> parts, std::unique_ptr<AnswerWriter> writer)
+      : streams_(streams), parts_(std::move(parts)), writer_(std::move(writer)) {}
 
   ~GenerationSource() override {
     if (!is_finished_) {
-      metrics_.n_cancelled.add();
       cancel();
     }
   }
@@ -229,7 +218,6 @@ class GenerationSource : public ReplySource {
       return Progress::kWaiting;
     }
     writer_->end(total_, response.body);
-    metrics_.answer_seconds.observe(seconds_since(arrived_at_));
     is_finished_ = true;
     return Progress::kFinished;
   }
@@ -238,7 +226,6 @@ class GenerationSource : public ReplySource {
   void take(const Part& part, const StreamEvent& event, std::string& out) {
     const int choice = part.first_choice + event.choice;
     if (const auto* token = std::get_if<TokenEvent>(&event.body)) {
-      note_time(last_token_at_[static_cast<size_t>(choice)]);
       writer_->token(choice, *token, out);
     } else if (const auto* prompt = std::get_if<PromptEvent>(&event.body)) {
       writer_->prompt(choice, *prompt, out);
@@ -262,17 +249,6 @@ class GenerationSource : public ReplySource {
     total_.completion_tokens += finish.usage.completion_tokens;
   }
 
-  void note_time(TimePoint& last) {
-    const TimePoint now = Clock::now();
-    if (!has_token_) {
-      metrics_.first_token_seconds.observe(seconds_between(arrived_at_, now));
-      has_token_ = true;
-    } else if (last != TimePoint{}) {
-      metrics_.inter_token_seconds.observe(seconds_between(last, now));
-    }
-    last = now;
-  }
-
   // What was sent stays; a stream says so in an event, another answer becomes the error.
   void fail(HttpResponse& response) {
     cancel();
@@ -291,16 +267,12 @@ class GenerationSource : public ReplySource {
     }
   }
 
-  ServiceMetrics& metrics_;
   const bool streams_;
   std::vector<Part> parts_;
   std::unique_ptr<AnswerWriter> writer_;
-  const TimePoint arrived_at_;
-  std::vector<TimePoint> last_token_at_;  // by choice
   Usage total_;
   std::optional<ApiError> failure_;
   bool has_begun_ = false;
-  bool has_token_ = false;
   bool is_finished_ = false;
 };
 
@@ -343,7 +315,6 @@ Reply answer_generation(Call& call,
                         const GenerationFields& fields,
                         std::vector<std::vector<TokenId>> prompts,
                         std::unique_ptr<AnswerWriter> writer) {
-  const TimePoint arrived_at = Clock::now();
   std::vector<GenerationSource::Part> parts;
   for (std::vector<TokenId>& prompt : prompts) {
     Request request = fields.request;
@@ -362,8 +333,8 @@ Reply answer_generation(Call& call,
   if (fields.streams) {
     reply.response = sse_response();
   }
-  reply.source = std::make_unique<GenerationSource>(
-      call.service, fields, std::move(parts), std::move(writer), arrived_at);
+  reply.source =
+      std::make_unique<GenerationSource>(fields.streams, std::move(parts), std::move(writer));
   return reply;
 }
 

@@ -26,24 +26,8 @@ bool is_cross_origin(const HttpRequest& request, std::string_view origin) {
 
 }  // namespace
 
-ServiceMetrics::ServiceMetrics(Metrics& metrics)
-    : first_token_seconds(metrics.histogram("millrace_request_first_token_seconds",
-                                            "From a request's arrival to its first token",
-                                            exponential_buckets(0.001, 2, 18))),
-      inter_token_seconds(metrics.histogram("millrace_request_inter_token_seconds",
-                                            "Between two tokens of one choice",
-                                            exponential_buckets(0.0005, 2, 16))),
-      answer_seconds(metrics.histogram("millrace_request_answer_seconds",
-                                       "From a request's arrival to the end of its answer",
-                                       exponential_buckets(0.005, 2, 18))),
-      n_cancelled(metrics.counter("millrace_request_cancelled_total",
-                                  "Requests whose client left before the end")) {}
-
 Service::Service(ServiceOptions options, Metrics& metrics)
-    : options_(std::move(options)),
-      metrics_(metrics),
-      request_metrics_(metrics),
-      started_at_(std::time(nullptr)) {}
+    : options_(std::move(options)), metrics_(metrics), started_at_(std::time(nullptr)) {}
 
 HttpHandler Service::handler() {
   HttpHandler handler;

@@ -26,16 +26,6 @@ struct ServiceOptions {
   bool always_usage = false;                 // streams end with usage whether asked for or not
 };
 
-// What requests report about themselves.
-struct ServiceMetrics {
-  explicit ServiceMetrics(Metrics& metrics);
-
-  Histogram first_token_seconds;
-  Histogram inter_token_seconds;
-  Histogram answer_seconds;
-  Counter n_cancelled;
-};
-
 class Service {
  public:
   Service(ServiceOptions options, Metrics& metrics);
@@ -56,7 +46,6 @@ class Service {
 
   const ServiceOptions& options() const { return options_; }
   Metrics& metrics() { return metrics_; }
-  ServiceMetrics& request_metrics() { return request_metrics_; }
   int64_t started_at() const { return started_at_; }  // seconds since 1970
   bool serves_model(std::string_view name) const;
   ApiError unknown_model(std::string_view name) const;
@@ -75,7 +64,6 @@ class Service {
 
   const ServiceOptions options_;
   Metrics& metrics_;
-  ServiceMetrics request_metrics_;
   const int64_t started_at_;
   std::atomic<Engine*> engine_{nullptr};
   std::atomic<bool> is_draining_{false};
