@@ -33,15 +33,15 @@ Result<void> check_options(const EngineOptions& options) {
            check_option("max-sequences", options.max_sequences, 1, 4096),
            check_option("max-waiting", options.max_waiting, 1, 1'000'000),
            check_option("max-batch-tokens", options.max_batch_tokens, 1, kMaxBatchTokens / 2),
-           check_option("prefill-chunk", options.prefill_chunk, kBlockTokens, kMaxBatchTokens / 2),
+           check_option("prefill-chunk", options.prefill_chunk, 1, kMaxBatchTokens / 2),
        }) {
     if (!check) {
       return check;
     }
   }
-  if (options.prefill_chunk % kBlockTokens != 0) {
+  if (!is_chunk_size(options.prefill_chunk, kBlockTokens)) {
     return fail(ErrorCode::kInvalidArgument,
-                "prefill-chunk must be a multiple of {}, got {}",
+                "prefill-chunk must be a multiple of {} or divide it, got {}",
                 kBlockTokens,
                 options.prefill_chunk);
   }

@@ -29,7 +29,7 @@ struct EngineOptions {
   int max_sequences = 64;                 // running at once
   int max_waiting = 512;                  // choices queued before submit answers kResourceExhausted
   int max_batch_tokens = 512;             // of one step
-  int prefill_chunk = 256;  // of one sequence in one step; a multiple of the block size
+  int prefill_chunk = 256;  // of one sequence in one step; a multiple of 64, or a divisor
   std::function<void(double fraction)> on_load_progress = {};
 };
 

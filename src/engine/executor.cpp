@@ -87,7 +87,9 @@ void Executor::answer_row(size_t index, Sampler& sampler) {
 
 std::span<const SpanOutput> Executor::run(const StepPlan& plan,
                                           std::span<SequenceState* const> sequences) {
-  forward(plan, sequences);
+  if (!plan.spans.empty()) {
+    forward(plan, sequences);
+  }
   collect_rows(plan, sequences);
   const auto n_rows = static_cast<int64_t>(rows_.size());
   const auto answer_share = [&](int worker) {

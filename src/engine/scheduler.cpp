@@ -8,8 +8,7 @@ namespace millrace {
 
 Scheduler::Scheduler(SchedulerLimits limits)
     : limits_(limits), pool_(limits.n_blocks), picker_(pool_) {
-  MR_CHECK(limits.prefill_chunk >= limits.block_tokens &&
-               limits.prefill_chunk % limits.block_tokens == 0,
+  MR_CHECK(is_chunk_size(limits.prefill_chunk, limits.block_tokens),
            "chunk {} block {}",
            limits.prefill_chunk,
            limits.block_tokens);

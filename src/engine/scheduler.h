@@ -17,9 +17,14 @@ struct SchedulerLimits {
   int64_t block_tokens = kBlockTokens;
   int64_t max_sequences = 64;      // running at once
   int64_t max_batch_tokens = 512;  // of one step, at least prefill_chunk
-  int64_t prefill_chunk = 256;     // a multiple of block_tokens
+  int64_t prefill_chunk = 256;     // is_chunk_size()
   int64_t max_logits = 128;        // rows of one step, at least block_tokens
 };
+
+// Chunks end on block edges or divide a block evenly.
+constexpr bool is_chunk_size(int64_t chunk, int64_t block_tokens) {
+  return chunk > 0 && (chunk % block_tokens == 0 || block_tokens % chunk == 0);
+}
 
 struct SequenceSpec {
   SequenceId id = 0;     // larger than that of any sequence before

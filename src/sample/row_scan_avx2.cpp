@@ -7,7 +7,12 @@
 namespace millrace {
 namespace {
 
+typedef float F8 __attribute__((vector_size(32)));
 typedef int32_t I8 __attribute__((vector_size(32)));
+
+inline __attribute__((always_inline)) F8 max8(F8 a, F8 b) {
+  return (F8)_mm256_max_ps((__m256)a, (__m256)b);
+}
 
 struct Product {
   __m256i low;

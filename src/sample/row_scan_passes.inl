@@ -1,9 +1,7 @@
-// The passes of row_scan.h as templates over eight-lane vectors, included once by each
-// row_scan_<isa>.cpp, which defines philox_high8() before. No standard templates here: nothing of
-// this file may become a weak symbol compiled for a newer CPU.
+// The passes of row_scan.h over eight-lane vectors, included once by each row_scan_<isa>.cpp, which
+// defines F8, I8, max8() and philox_high8() before. No standard templates here: nothing of this
+// file may become a weak symbol compiled for a newer CPU.
 
-typedef float F8 __attribute__((vector_size(32)));
-typedef int32_t I8 __attribute__((vector_size(32)));
 typedef double D8 __attribute__((vector_size(64)));
 
 static inline __attribute__((always_inline)) F8 splat(float v) {
@@ -16,10 +14,6 @@ static inline __attribute__((always_inline)) F8 load8(const float* p) {
   return v;
 }
 
-static inline __attribute__((always_inline)) F8 max8(F8 a, F8 b) {
-  return a > b ? a : b;
-}
-
 static inline __attribute__((always_inline)) float largest_lane(F8 v) {
   float best = v[0];
   for (int lane = 1; lane < 8; ++lane) {
@@ -28,19 +22,19 @@ static inline __attribute__((always_inline)) float largest_lane(F8 v) {
   return best;
 }
 
-// exp(z) for z <= 0, relative error below 4e-7 down to z = -40 (the rounding of z * log2 e grows
-// with |z|); below -87 it stays at about 1e-38. 2^f by its series up to f^6 on [-0.5, 0.5].
-static inline __attribute__((always_inline)) F8 exp_of_negative(F8 z) {
-  const F8 t = max8(z, splat(-87.0F)) * splat(1.44269504F);
+// 2^t for t <= 0, relative error below 2e-7 near 0 and 3e-6 at -58 (40 nats), from the rounding of
+// t; below -126 it stays at about 1e-38. 2^f on [-0.5, 0.5] is 1 + f q(f) with q of degree 4 fitted
+// to the least relative error, so 2^0 is exactly 1.
+static inline __attribute__((always_inline)) F8 exp2_of_negative(F8 t) {
+  t = max8(t, splat(-126.0F));
   const F8 magic = splat(12582912.0F);  // 1.5 * 2^23: rounds to an integer in the low bits
   const F8 shifted = t + magic;
   const F8 f = t - (shifted - magic);
-  F8 p = splat(1.54035304e-4F);
-  p = p * f + splat(1.33335581e-3F);
-  p = p * f + splat(9.61812911e-3F);
-  p = p * f + splat(5.55041087e-2F);
-  p = p * f + splat(2.40226507e-1F);
-  p = p * f + splat(6.93147181e-1F);
+  F8 p = splat(1.326472731e-3F);
+  p = p * f + splat(9.671512991e-3F);
+  p = p * f + splat(5.550733581e-2F);
+  p = p * f + splat(2.402224243e-1F);
+  p = p * f + splat(6.931470037e-1F);
   p = p * f + splat(1.0F);
   return (F8)((I8)p + ((I8)shifted << 23));
 }
@@ -88,8 +82,9 @@ static inline __attribute__((always_inline)) const float* padded(const float* p,
   return room;
 }
 
+// exp((x - largest) / temperature) for eight logits.
 static inline __attribute__((always_inline)) F8 weights8(const float* p, F8 largest, F8 inverse) {
-  return exp_of_negative((load8(p) - largest) * inverse);
+  return exp2_of_negative((load8(p) - largest) * inverse);
 }
 
 static double sum_of_weights(const float* logits,
@@ -97,7 +92,7 @@ static double sum_of_weights(const float* logits,
                              const float* maxima,
                              ScanTemperature t) {
   const F8 largest = splat(t.largest);
-  const F8 inverse = splat(t.inverse);
+  const F8 inverse = splat(t.inverse * 1.44269504F);  // per log2 e
   D8 sums = {};
   for (int64_t begin = 0; begin < n; begin += kScanBlock) {
     if ((maxima[begin / kScanBlock] - t.largest) * t.inverse < (float)-kNoiseSpan) {
@@ -124,7 +119,7 @@ static int64_t contenders(const float* logits,
                           float scale,
                           TokenId* tokens) {
   const F8 largest = splat(t.largest);
-  const F8 inverse = splat(t.inverse);
+  const F8 inverse = splat(t.inverse * 1.44269504F);  // per log2 e
   int64_t n_found = 0;
   for (int64_t group = begin; group < end; group += 32) {
     I8 high[4];

@@ -5,7 +5,12 @@
 namespace millrace {
 namespace {
 
+typedef float F8 __attribute__((vector_size(32)));
 typedef int32_t I8 __attribute__((vector_size(32)));
+
+inline __attribute__((always_inline)) F8 max8(F8 a, F8 b) {
+  return a > b ? a : b;
+}
 
 // The high noise words of the eight Philox blocks of one group of 32 tokens.
 void philox_high8(NoiseKey key, uint32_t group, I8* high) {

@@ -1,0 +1,90 @@
+#include "engine/request_check.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+
+namespace millrace {
+namespace {
+
+constexpr RequestLimits kLimits{.n_vocab = 100, .max_model_len = 50};
+
+Request valid() {
+  Request request;
+  request.prompt = {1, 2, 99};
+  return request;
+}
+
+TEST(RequestCheck, plain_request_passes_and_its_answer_may_fill_the_window) {
+  EXPECT_TRUE(check_request(valid(), kLimits));
+  EXPECT_EQ(answer_limit(valid(), kLimits), 47);
+  Request request = valid();
+  request.max_tokens = 5;
+  EXPECT_EQ(answer_limit(request, kLimits), 5);
+  request.max_tokens = 0;
+  EXPECT_TRUE(check_request(request, kLimits));
+  EXPECT_EQ(answer_limit(request, kLimits), 0);
+}
+
+TEST(RequestCheck, every_field_out_of_range_is_refused_by_name) {
+  const auto huge = std::numeric_limits<int64_t>::max();
+  const std::pair<const char*, std::function<void(Request&)>> cases[] = {
+      {"prompt", [](Request& r) { r.prompt.clear(); }},
+      {"prompt[1]", [](Request& r) { r.prompt[1] = -1; }},
+      {"prompt[2]", [](Request& r) { r.prompt[2] = 100; }},
+      {"n must", [](Request& r) { r.n = 0; }},
+      {"n must", [](Request& r) { r.n = 1'000'000; }},
+      {"max_tokens", [](Request& r) { r.max_tokens = -1; }},
+      {"max_tokens", [&](Request& r) { r.max_tokens = huge; }},
+      {"min_tokens", [](Request& r) { r.min_tokens = -1; }},
+      {"min_tokens",
+       [](Request& r) {
+         r.max_tokens = 3;
+         r.min_tokens = 4;
+       }},
+      {"logprobs", [](Request& r) { r.n_logprobs = 21; }},
+      {"logprobs", [](Request& r) { r.n_logprobs = -1; }},
+      {"prompt_logprobs", [](Request& r) { r.prompt_logprobs = 21; }},
+      {"priority", [](Request& r) { r.priority = 1'001; }},
+      {"stop_tokens[0]", [](Request& r) { r.stop_tokens = {100}; }},
+      {"stop", [](Request& r) { r.stop = {""}; }},
+      {"stop", [](Request& r) { r.stop = {std::string(1'025, 'x')}; }},
+      {"stop", [](Request& r) { r.stop.assign(17, "x"); }},
+      {"temperature", [](Request& r) { r.sampling.temperature = -1; }},
+      {"logit_bias",
+       [](Request& r) {
+         r.sampling.logit_bias = {{100, 1}};
+       }},
+  };
+  for (const auto& [word, spoil] : cases) {
+    Request request = valid();
+    spoil(request);
+    const auto checked = check_request(request, kLimits);
+    ASSERT_FALSE(checked) << word;
+    EXPECT_EQ(checked.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_THAT(checked.error().message, testing::HasSubstr(word));
+  }
+}
+
+TEST(RequestCheck, what_exceeds_the_window_is_refused_with_counts) {
+  Request request = valid();
+  request.max_tokens = 47;
+  EXPECT_TRUE(check_request(request, kLimits));
+  request.max_tokens = 48;
+  auto checked = check_request(request, kLimits);
+  ASSERT_FALSE(checked);
+  EXPECT_EQ(checked.error().code, ErrorCode::kContextLength);
+  EXPECT_THAT(
+      checked.error().message,
+      testing::AllOf(testing::HasSubstr("50"), testing::HasSubstr("48"), testing::HasSubstr("51")));
+  request = valid();
+  request.prompt.assign(50, 1);  // no room for one token of an answer
+  EXPECT_EQ(check_request(request, kLimits).error().code, ErrorCode::kContextLength);
+  request.max_tokens = 0;
+  EXPECT_TRUE(check_request(request, kLimits));
+}
+
+}  // namespace
+}  // namespace millrace
