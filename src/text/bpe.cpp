@@ -19,6 +19,7 @@ constexpr std::size_t kShortWord = 48;
 constexpr std::size_t kLongestPiece = std::size_t{1} << 28;
 // The pairs of a scored token take time square in its length.
 constexpr std::size_t kLongestScoredToken = 4096;
+constexpr std::size_t kMostScoredBytes = 16 << 20;  // eight times Gemma's
 
 constexpr TokenId kMergedAway = std::numeric_limits<TokenId>::min();
 
@@ -58,10 +59,9 @@ std::size_t word_end(std::string_view piece) {
 
 }  // namespace
 
-Bpe::Bpe(const TokenizerSpec& spec, const TokenIndex& index, std::size_t n_rules)
+Bpe::Bpe(const TokenizerSpec& spec, const TokenIndex& index)
     : index_(&index),
       types_(spec.types),
-      rules_(n_rules),
       unknown_(spec.unknown),
       is_byte_level_(spec.kind == TokenizerSpec::Kind::kByteLevelBpe),
       ignores_merges_(spec.ignores_merges),
@@ -72,21 +72,7 @@ Bpe::Bpe(const TokenizerSpec& spec, const TokenIndex& index, std::size_t n_rules
 Result<Bpe> Bpe::create(const TokenizerSpec& spec,
                         const TokenStrings& strings,
                         const TokenIndex& index) {
-  const bool is_scored = spec.merges.empty() && spec.kind == TokenizerSpec::Kind::kSentencePieceBpe;
-  std::size_t n_rules = spec.merges.size();
-  if (is_scored) {
-    for (TokenId id = 0; id < strings.size(); ++id) {
-      if (strings[id].size() > kLongestScoredToken) {
-        return fail(ErrorCode::kUnsupported,
-                    "[tokenizer] token {} has {} bytes, at most {} are supported",
-                    id,
-                    strings[id].size(),
-                    kLongestScoredToken);
-      }
-      n_rules += strings[id].size();
-    }
-  }
-  Bpe bpe(spec, index, n_rules);
+  Bpe bpe(spec, index);
   for (int byte = 0; byte < 256; ++byte) {
     const std::string text = bpe.is_byte_level_ ? std::string(1, static_cast<char>(byte))
                                                 : fmt::format("<0x{:02X}>", byte);
@@ -96,6 +82,7 @@ Result<Bpe> Bpe::create(const TokenizerSpec& spec,
       bpe.byte_ids_[byte] = id;
     }
   }
+  const bool is_scored = spec.merges.empty() && !bpe.is_byte_level_;
   const Result<bool> done = is_scored ? bpe.add_scored_pairs(spec, strings) : bpe.add_merges(spec);
   if (!done) {
     return propagate(done);
@@ -130,6 +117,7 @@ TokenId Bpe::find_or_add_symbol(std::string_view text) {
 
 Result<bool> Bpe::add_merges(const TokenizerSpec& spec) {
   std::string joined;
+  rules_ = MergeTable(spec.merges.size());
   cuts_at_spaces_ = !is_byte_level_;
   for (std::size_t rank = 0; rank < spec.merges.size(); ++rank) {
     const Merge& merge = spec.merges[rank];
@@ -157,7 +145,19 @@ Result<bool> Bpe::add_merges(const TokenizerSpec& spec) {
 // the token with the highest score goes first. Equal scores share a rank, so the leftmost goes.
 Result<bool> Bpe::add_scored_pairs(const TokenizerSpec& spec, const TokenStrings& strings) {
   std::vector<TokenId> order;
+  std::size_t n_bytes = 0;
   for (TokenId id = 0; id < strings.size(); ++id) {
+    n_bytes += strings[id].size();
+    if (strings[id].size() > kLongestScoredToken || n_bytes > kMostScoredBytes) {
+      return fail(
+          ErrorCode::kUnsupported,
+          "[tokenizer] token {} has {} bytes, all up to it {}; at most {} and {} are supported",
+          id,
+          strings[id].size(),
+          n_bytes,
+          kLongestScoredToken,
+          kMostScoredBytes);
+    }
     if (is_mergeable(types_[id]) && !strings[id].empty() && is_valid_utf8(strings[id])) {
       order.push_back(id);
     }
@@ -165,6 +165,12 @@ Result<bool> Bpe::add_scored_pairs(const TokenizerSpec& spec, const TokenStrings
   std::stable_sort(order.begin(), order.end(), [&](TokenId a, TokenId b) {
     return spec.scores[a] > spec.scores[b];
   });
+  struct Pair {
+    TokenId left;
+    TokenId right;
+    MergeRule rule;
+  };
+  std::vector<Pair> pairs;
   cuts_at_spaces_ = true;
   uint32_t rank = 0;
   for (std::size_t i = 0; i < order.size(); ++i) {
@@ -176,9 +182,13 @@ Result<bool> Bpe::add_scored_pairs(const TokenizerSpec& spec, const TokenStrings
       const TokenId left = find_or_add_symbol(text.substr(0, cut));
       const TokenId right = find_or_add_symbol(text.substr(cut));
       if (left != kNoToken && right != kNoToken) {
-        rules_.add(left, right, {rank, order[i]});
+        pairs.push_back({left, right, {rank, order[i]}});
       }
     }
+  }
+  rules_ = MergeTable(pairs.size());
+  for (const Pair& pair : pairs) {
+    rules_.add(pair.left, pair.right, pair.rule);
   }
   return true;
 }

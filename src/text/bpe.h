@@ -41,7 +41,7 @@ class Bpe {
   void encode(std::string_view piece, BpeScratch& scratch, std::vector<TokenId>& ids) const;
 
  private:
-  Bpe(const TokenizerSpec& spec, const TokenIndex& index, std::size_t n_rules);
+  Bpe(const TokenizerSpec& spec, const TokenIndex& index);
 
   Result<bool> add_merges(const TokenizerSpec& spec);
   Result<bool> add_scored_pairs(const TokenizerSpec& spec, const TokenStrings& strings);
@@ -58,7 +58,7 @@ class Bpe {
 
   const TokenIndex* index_;
   std::vector<TokenType> types_;
-  MergeTable rules_;
+  MergeTable rules_{0};
   std::array<TokenId, 256> byte_ids_;  // byte-level: the token of a byte; else its fallback token
   // Characters that tokens contain but that are no tokens themselves: symbol n_vocab + i.
   std::map<std::string, TokenId, std::less<>> extra_symbols_;

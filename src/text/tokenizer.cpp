@@ -1,6 +1,7 @@
 #include "text/tokenizer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -17,7 +18,7 @@ namespace millrace {
 namespace {
 
 // More than any vocabulary has; a bound for what a damaged file can make us allocate.
-constexpr std::size_t kMaxTokens = std::size_t{1} << 24;
+constexpr std::size_t kMaxTokens = std::size_t{1} << 23;
 
 bool is_control_type(TokenType type) {
   return type == TokenType::kControl || type == TokenType::kUnknown;
@@ -85,6 +86,9 @@ Result<bool> check_spec(const TokenizerSpec& spec) {
                 "[tokenizer] neither merges nor a score for every token: {} scores, {} tokens",
                 spec.scores.size(),
                 n);
+  }
+  if (std::any_of(spec.scores.begin(), spec.scores.end(), [](float s) { return std::isnan(s); })) {
+    return fail(ErrorCode::kCorrupt, "[tokenizer] a score is not a number");
   }
   if (spec.merges.size() > kMaxTokens) {
     return fail(ErrorCode::kCorrupt, "[tokenizer] {} merges", spec.merges.size());
@@ -215,6 +219,10 @@ void Tokenizer::Parts::fill_added(std::vector<AddedToken> added) {
   std::vector<AddedToken> raw, normalized;
   std::string buffer;
   for (AddedToken& token : added) {
+    // A spelling that is not text can only match inside a character, and would break it.
+    if (!is_valid_utf8(token.text)) {
+      continue;
+    }
     // Control tokens are never looked for in normalized text: nothing that normalization makes of
     // a text may become one.
     if (token.is_normalized && !is_control_type(types[token.id]) && !token.text.empty()) {

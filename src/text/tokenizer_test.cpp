@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "text/tokenizer_test_data.h"
 
@@ -201,6 +202,21 @@ TEST(Tokenizer, ids_outside_the_vocabulary_are_empty) {
   EXPECT_EQ(tokenizer.find_token("no such token"), kNoToken);
 }
 
+TEST(Tokenizer, an_added_token_that_is_no_text_breaks_no_character) {
+  TokenizerSpec spec = load_test_spec(MILLRACE_SOURCE_DIR, "smollm_style");
+  AddedToken broken;
+  broken.id = static_cast<TokenId>(spec.tokens.size());
+  broken.text = "\x9F\xA6";
+  spec.tokens.push_back(broken.text);
+  spec.types.push_back(TokenType::kUserDefined);
+  spec.added_tokens.push_back(broken);
+  const auto tokenizer = Tokenizer::create(std::move(spec));
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+  const std::vector<TokenId> ids = tokenizer->encode("a \U0001F999 b", false, false);
+  EXPECT_EQ(std::count(ids.begin(), ids.end(), broken.id), 0);
+  EXPECT_EQ(tokenizer->decode(ids), "a \U0001F999 b");
+}
+
 TEST(Tokenizer, a_merge_never_makes_a_control_token) {
   TokenizerSpec spec = load_test_spec(MILLRACE_SOURCE_DIR, "smollm_style");
   const auto id_of = [&](const std::string& text) {
@@ -238,6 +254,8 @@ TEST(Tokenizer, contradictions_in_the_specification_are_refused) {
   spec.kind = TokenizerSpec::Kind::kSentencePieceBpe;
   spec.merges.clear();
   EXPECT_STREQ(error_of(spec), "corrupt");  // and no scores
+  spec.scores.assign(spec.tokens.size(), std::nanf(""));
+  EXPECT_STREQ(error_of(spec), "corrupt");
   spec = good;
   spec.pre_tokenizers[0].pattern = "(";
   EXPECT_STREQ(error_of(spec), "unsupported");
