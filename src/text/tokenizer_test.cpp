@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <thread>
 
 #include "text/tokenizer_test_data.h"
 
@@ -167,6 +168,32 @@ TEST(Tokenizer, a_megabyte_without_a_place_to_cut_comes_back_whole) {
       EXPECT_TRUE(tokenizer.decode(tokenizer.encode(text, false, false)) == text)
           << name << " " << unit;
     }
+  }
+}
+
+TEST(Tokenizer, threads_may_share_it) {
+  const Tokenizer tokenizer = load("falcon_style");
+  std::mt19937 random(8);
+  std::vector<std::string> texts;
+  std::vector<std::vector<TokenId>> expected;
+  for (int i = 0; i < 100; ++i) {
+    texts.push_back(make_random_text(random, 20));
+    expected.push_back(tokenizer.encode(texts.back(), false, true));
+  }
+  std::vector<std::vector<std::vector<TokenId>>> results(4);
+  std::vector<std::thread> threads;
+  for (auto& result : results) {
+    threads.emplace_back([&] {
+      for (const std::string& text : texts) {
+        result.push_back(tokenizer.encode(text, false, true));
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  for (const auto& result : results) {
+    EXPECT_EQ(result, expected);
   }
 }
 
