@@ -56,7 +56,7 @@ class Prober {
     const Value user = message("user", kUserNeedle);
     ChatCapabilities found;
     found.string_content = contains({user}, kUserNeedle);
-    found.content_parts = contains({message("user", text_parts(kUserNeedle))}, kUserNeedle);
+    found.content_parts = probe_parts();
     // Everything else is probed with the content form that works.
     as_parts_ = !found.string_content && found.content_parts;
     found.system_role = contains({message("system", content(kSystemNeedle)), ask()}, kSystemNeedle);
@@ -76,6 +76,14 @@ class Prober {
  private:
   Value content(const char* text) const { return as_parts_ ? text_parts(text) : Value(text); }
   Value ask() const { return message("user", content(kUserNeedle)); }
+
+  // A template that only knows strings may print the list as it stands.
+  bool probe_parts() const {
+    const Result<std::string> text = render_(input({message("user", text_parts(kUserNeedle))}));
+    return text && text->find(kUserNeedle) != std::string::npos &&
+           text->find("'type': 'text'") == std::string::npos &&
+           text->find("\"type\": \"text\"") == std::string::npos;
+  }
 
   static ChatInput input(std::vector<Value> messages) {
     ChatInput input;

@@ -35,10 +35,21 @@ Dict make_context(const ChatInput& input, bool add_generation_prompt) {
   return context;
 }
 
+// Probing renders a dozen times, so each gets little: a template that needs more than this for one
+// short message finds no capabilities.
+TemplateLimits probe_limits() {
+  TemplateLimits limits;
+  limits.max_steps = 200'000;
+  limits.max_bytes = uint64_t{16} << 20;
+  limits.max_time = std::chrono::milliseconds(100);
+  return limits;
+}
+
 Result<MarkedText> render_program(const TemplateProgram& program,
                                   const Dict& context,
-                                  const CivilTime& now) {
-  Runtime runtime(TemplateLimits{}, now);
+                                  const CivilTime& now,
+                                  const TemplateLimits& limits) {
+  Runtime runtime(limits, now);
   Interpreter interpreter(runtime, context, program.globals);
   try {
     return interpreter.run(program.parsed);
@@ -86,14 +97,17 @@ Result<MarkedText> cut_after_final_message(MarkedText prompt, const std::string&
   return prompt.slice(0, at + (keeps_end ? left_stripped.size() : stripped.size()));
 }
 
-Result<MarkedText> render_marked(const TemplateProgram& program, const ChatInput& input) {
+Result<MarkedText> render_marked(const TemplateProgram& program,
+                                 const ChatInput& input,
+                                 const TemplateLimits& limits = {}) {
   if (input.continue_final_message && input.add_generation_prompt) {
     return fail(ErrorCode::kInvalidArgument,
                 "a final message is continued without a generation prompt, not with one");
   }
   Result<MarkedText> prompt = render_program(program,
                                              make_context(input, input.add_generation_prompt),
-                                             input.now ? *input.now : local_time());
+                                             input.now ? *input.now : local_time(),
+                                             limits);
   if (!prompt || !input.continue_final_message) return prompt;
   Result<std::string> text = final_text(input.messages);
   if (!text) return propagate(text);
@@ -167,10 +181,13 @@ Result<ChatTemplate> ChatTemplate::compile(std::string source, std::string name)
   }
   state->source = std::move(source);
   const TemplateProgram& program = state->program;
-  state->capabilities = probe_template([&program](const ChatInput& input) -> Result<std::string> {
-    Result<MarkedText> text = render_marked(program, input);
-    if (!text) return propagate(text);
-    return text->text();
+  bool is_exhausted = false;
+  state->capabilities = probe_template([&](const ChatInput& input) -> Result<std::string> {
+    if (is_exhausted) return fail(ErrorCode::kResourceExhausted, "an earlier probe took too much");
+    Result<MarkedText> text = render_marked(program, input, probe_limits());
+    if (text) return text->text();
+    is_exhausted = text.error().code == ErrorCode::kResourceExhausted;
+    return propagate(text);
   });
   return ChatTemplate(std::move(state));
 }

@@ -132,9 +132,7 @@ Value get_item(Runtime& runtime, const Value& object, const Value& key) {
   if (object.is_dict() && is_hashable(key)) {
     if (const Value* found = object.as_dict().find(key)) return *found;
   }
-  const bool has_index = object.is_list() || object.is_tuple() || object.is_string() ||
-                         (object.is_sequence() && object.as_sequence().type_name == kRangeTypeName);
-  if (has_index && (key.is_int() || key.is_bool())) {
+  if (has_slices(object) && (key.is_int() || key.is_bool())) {
     if (auto found = element(runtime, object, to_integer(key, "index"))) return *found;
   }
   const Value undefined = Value::undefined(key.is_string() ? key.as_string() : to_text(key).text());
@@ -145,6 +143,11 @@ Value get_item(Runtime& runtime, const Value& object, const Value& key) {
                : undefined;
   }
   return get_attribute(runtime, object, key.as_string(), undefined);
+}
+
+bool has_slices(const Value& object) {
+  return object.is_list() || object.is_tuple() || object.is_string() ||
+         (object.is_sequence() && object.as_sequence().type_name == kRangeTypeName);
 }
 
 Value get_slice(Runtime& runtime,

@@ -15,6 +15,7 @@ Value get_attribute(Runtime& runtime,
 // object[key]: items first, then methods.
 Value get_item(Runtime& runtime, const Value& object, const Value& key);
 
+bool has_slices(const Value& object);  // strings, lists, tuples, ranges: they have indices too
 // object[start:stop:step]; null bounds are absent ones.
 Value get_slice(Runtime& runtime,
                 const Value& object,

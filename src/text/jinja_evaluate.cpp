@@ -8,7 +8,6 @@
 #include "text/jinja_tests.h"
 
 namespace millrace {
-
 Value Interpreter::evaluate(const Expression& node) {
   const NestGuard guard(*this);
   line_ = node.line;

@@ -183,16 +183,17 @@ Value truncate(Runtime& runtime, const Value& operand, const Arguments& argument
   };
   const Value* end = arguments.get(2, "end");
   const Value* killwords = arguments.get(1, "killwords");
-  const MarkedText& text = to_string_argument(operand, "truncate");
-  runtime.charge_bytes(text.size());
   const MarkedText ending = end == nullptr ? MarkedText("...") : text_of(runtime, *end);
   const int64_t length = integer(0, "length", 255);
   const int64_t leeway = integer(3, "leeway", 5);
   const auto n_ending = static_cast<int64_t>(count_code_points(ending.view()));
   if (length < n_ending) template_fail("truncate: length {} is shorter than the end", length);
   if (leeway < 0) template_fail("truncate: leeway {} is negative", leeway);
-  const auto n_text = static_cast<int64_t>(count_code_points(text.view()));
-  if (n_text - length <= leeway) return operand;
+  const std::optional<size_t> n_items = length_of(operand);
+  if (!n_items) template_fail("truncate: {} has no length", type_name(operand));
+  if (static_cast<int64_t>(*n_items) - length <= leeway) return operand;
+  const MarkedText& text = to_string_argument(operand, "truncate");
+  runtime.charge_bytes(text.size());
   MarkedText out = text.slice(0, byte_offset(text.view(), static_cast<size_t>(length - n_ending)));
   if (killwords == nullptr || !is_truthy(*killwords)) {
     out = out.slice(0, std::min(out.text().rfind(' '), out.size()));

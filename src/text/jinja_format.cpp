@@ -380,7 +380,7 @@ class BraceFormatter {
       : runtime_(runtime), arguments_(arguments) {}
 
   MarkedText run(const MarkedText& format, int depth) {
-    if (depth > 1) template_fail("format: too deeply nested");
+    if (depth > 2) template_fail("format: too deeply nested");
     const std::string_view text = format.view();
     MarkedText out;
     size_t at = 0;

@@ -133,6 +133,7 @@ class Lexer {
   }
 
   void lex_comment() {
+    if (at_ >= source_.size()) return;  // Jinja lets a comment or raw block open at the very end
     const size_t end = source_.find("#}", at_);
     if (end == std::string::npos) error("missing end of comment tag");
     const char sign = end > at_ ? sign_at(end - 1) : '\0';
@@ -150,6 +151,7 @@ class Lexer {
     if (strips) at = skip_space(at);
     is_line_start_ = source_[at - 1] == '\n';
     advance_to(at);
+    if (at_ >= source_.size()) return true;
     for (size_t end = source_.find("{%", at_); end != std::string::npos;
          end = source_.find("{%", end + 1)) {
       const char sign = sign_at(end + 2);

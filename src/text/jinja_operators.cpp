@@ -256,10 +256,7 @@ Value apply_binary(Runtime& runtime, Operator op, const Value& left, const Value
   if (op == Operator::kAdd && left.is_string() && right.is_string()) {
     return add_strings(runtime, left, right);
   }
-  if (op == Operator::kModulo && left.is_string()) {
-    require_defined(right);
-    return percent_format(runtime, left, right);
-  }
+  if (op == Operator::kModulo && left.is_string()) return percent_format(runtime, left, right);
   if (is_integral(left) && is_integral(right) && op != Operator::kPower) {
     return integer_arithmetic(op, integer_of(left), integer_of(right));
   }

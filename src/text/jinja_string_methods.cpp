@@ -42,14 +42,14 @@ bool is_space_at(std::string_view text, size_t at, size_t* n) {
   return is_space(code_point_at(text, at, n));
 }
 
-// Words between whitespace, at most max_splits cuts, from the left.
+// Words between whitespace, at most max_splits cuts, from the left. The rest stays as it is.
 std::vector<MarkedText> split_words(const MarkedText& self, int64_t max_splits) {
   const std::string_view text = self.view();
   std::vector<MarkedText> parts;
   size_t at = strip_range(text, StripSide::kLeft, nullptr).first;
   while (at < text.size()) {
     if (max_splits != kNoLimit && static_cast<int64_t>(parts.size()) >= max_splits) {
-      parts.push_back(self.slice(at, strip_range(text, StripSide::kRight, nullptr).second));
+      parts.push_back(self.slice(at, text.size()));
       break;
     }
     size_t end = at;
@@ -69,7 +69,7 @@ std::vector<MarkedText> split_words_right(const MarkedText& self, int64_t max_sp
   size_t n = 0;
   while (end > 0) {
     if (max_splits != kNoLimit && static_cast<int64_t>(parts.size()) >= max_splits) {
-      parts.push_back(self.slice(strip_range(text, StripSide::kLeft, nullptr).first, end));
+      parts.push_back(self.slice(0, end));
       break;
     }
     size_t begin = end;

@@ -16,7 +16,7 @@ void for_each_argument(ArgumentList& arguments, const Visit& visit) {
 // visit(Expression&) for each operand in source order.
 template <class Visit>
 void for_each_operand(Expression& expression, const Visit& visit) {
-  const auto visit_if = [&](ExpressionPtr& operand) {
+  const auto visit_if = [&](const ExpressionPtr& operand) {
     if (operand) visit(*operand);
   };
   switch (expression.kind) {

@@ -24,9 +24,11 @@ import snippets
 HERE = pathlib.Path(__file__).resolve().parent
 
 # What Python prints of its own objects cannot be compared.
-OBJECT = re.compile(r" at 0x[0-9a-f]|<(generator|built-in|function|Macro|bound|Namespace|jinja2|"
-                    r"class|method|Cycler|Joiner|LoopContext|list_reverse|module|&lt;)|"
-                    r"&lt;(generator|built-in|function)")
+OBJECT = re.compile(
+    r" at 0x[0-9a-f]|(<|&lt;)(generator object|built-in method|built-in function|function |Macro |"
+    r"bound method|Namespace |jinja2\.|class ('|&#39;)|method |list_reverseiterator|"
+    r"LoopContext |AsyncLoop)"
+)
 # Millrace counts in 64 bits and bounds what a template uses up; Python does neither.
 LIMITS = re.compile(r"does not fit 64 bits|too large|more than \d+ (bytes|steps|deep)|"
                     r"nested too deeply|the expression is too long")
@@ -96,6 +98,8 @@ class Comparison:
         if kind == "text":
             if OBJECT.search(expected) or has_surrogate(expected):
                 return "skipped", ""
+            if error is not None and "cannot be sliced" in error:
+                return "skipped", ""  # Jinja folds constants: {{ 5[1:] }} is '', {{ five[1:] }} fails
             if error is not None:
                 return "different", "refused"
             pieces = "".join(text for text, _ in answer["pieces"])
