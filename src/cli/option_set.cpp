@@ -38,6 +38,20 @@ class HelpFormatter : public CLI::Formatter {
   const std::string usage_;
 };
 
+// As CLI::Range, but NaN is in no range.
+template <class T>
+CLI::Validator in_range(T low, T high) {
+  return CLI::Validator(
+      [low, high](const std::string& text) {
+        T value{};
+        const bool is_inside =
+            CLI::detail::lexical_cast(text, value) && value >= low && value <= high;
+        return is_inside ? std::string()
+                         : fmt::format("expected {} to {}, got {}", low, high, text);
+      },
+      fmt::format("{}..{}", low, high));
+}
+
 }  // namespace
 
 std::string nearest_name(const std::string& name, std::span<const std::string> candidates) {
@@ -75,7 +89,18 @@ struct OptionSet::Parser {
     app.add_option(names, value, help)
         ->capture_default_str()
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
-        ->check(CLI::Range(low, high, fmt::format("{}..{}", low, high)));
+        ->check(in_range(low, high));
+  }
+
+  // What to say of the first argument that no option took.
+  std::string unknown_argument() const {
+    const std::string unknown = app.remaining().front();
+    const std::string near = nearest_name(unknown, option_names());
+    return fmt::format("unknown {} {}{} (millrace {} --help lists the options)",
+                       unknown.starts_with('-') ? "option" : "argument",
+                       unknown,
+                       near.empty() ? "" : ", did you mean " + near + "?",
+                       usage.substr(0, usage.find(' ')));
   }
 
   std::vector<std::string> option_names() const {
@@ -126,7 +151,7 @@ void OptionSet::add(
     const char* names, std::optional<int64_t>& value, int64_t low, int64_t high, const char* help) {
   parser_->app.add_option(names, value, help)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
-      ->check(CLI::Range(low, high, fmt::format("{}..{}", low, high)));
+      ->check(in_range(low, high));
 }
 void OptionSet::add(const char* names, std::optional<std::string>& value, const char* help) {
   parser_->app.add_option(names, value, help)
@@ -141,16 +166,10 @@ Result<OptionSet::Outcome> OptionSet::parse(std::span<const std::string> argumen
   } catch (const CLI::CallForHelp&) {
     std::fputs(parser_->app.help().c_str(), stdout);
     return Outcome::kHelpShown;
-  } catch (const CLI::ExtrasError&) {
-    const std::string unknown = parser_->app.remaining().front();
-    const std::string near = nearest_name(unknown, parser_->option_names());
-    return fail(ErrorCode::kInvalidArgument,
-                "unknown {} {}{} (millrace {} --help lists the options)",
-                unknown.starts_with('-') ? "option" : "argument",
-                unknown,
-                near.empty() ? "" : ", did you mean " + near + "?",
-                parser_->usage.substr(0, parser_->usage.find(' ')));
   } catch (const CLI::Error& error) {
+    if (!parser_->app.remaining().empty()) {
+      return fail(ErrorCode::kInvalidArgument, "{}", parser_->unknown_argument());
+    }
     return fail(ErrorCode::kInvalidArgument, "{}", error.what());
   }
 }

@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <mutex>
 #include <utility>
@@ -118,10 +119,11 @@ Result<void> write_port_file(const std::string& path, uint16_t port) {
   return {};
 }
 
-Result<ServiceOptions> service_options(const ServeOptions& options, const std::string& model_name) {
+Result<ServiceOptions> service_options(const ServeOptions& options) {
   ServiceOptions result;
   result.model_names = options.aliases;
-  result.model_names.push_back(model_name);
+  // The file's name without its folder and ending; "demo" stays as it is.
+  result.model_names.push_back(std::filesystem::path(options.model.model).stem().string());
   result.allowed_origins = options.allowed_origins;
   result.always_usage = options.always_usage;
   if (!options.api_key_file.empty()) {
@@ -189,7 +191,7 @@ Result<int> serve(const ServeOptions& options) {
   if (!files) {
     return propagate(files);
   }
-  auto api_options = service_options(options, files->name);
+  auto api_options = service_options(options);
   if (!api_options) {
     return propagate(api_options);
   }

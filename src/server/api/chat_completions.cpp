@@ -20,7 +20,10 @@ Reply create_chat_completion(Call& call) {
   }
   auto& request = std::get<ChatRequest>(parsed);
   Service& service = call.service;
-  const GenerationFields& fields = request.fields;
+  GenerationFields& fields = request.fields;
+  if (fields.model.empty()) {
+    fields.model = service.options().model_names.front();
+  }
   if (!service.serves_model(fields.model)) {
     return error_reply(service.unknown_model(fields.model));
   }

@@ -144,6 +144,9 @@ Reply create_completion(Call& call) {
   auto& request = std::get<CompletionRequest>(parsed);
   Service& service = call.service;
   GenerationFields& fields = request.fields;
+  if (fields.model.empty()) {
+    fields.model = service.options().model_names.front();
+  }
   if (!service.serves_model(fields.model)) {
     return error_reply(service.unknown_model(fields.model));
   }

@@ -1,0 +1,87 @@
+#include "cli/http_client.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace millrace {
+namespace {
+
+using Framing = BodyDecoder::Framing;
+
+TEST(ParseUrl, takes_hosts_ports_and_prefixes) {
+  const auto plain = parse_url("http://127.0.0.1:8080");
+  ASSERT_TRUE(plain);
+  EXPECT_EQ(plain->host, "127.0.0.1");
+  EXPECT_EQ(plain->port, "8080");
+  EXPECT_EQ(plain->path, "");
+  const auto prefixed = parse_url("localhost/api/");
+  ASSERT_TRUE(prefixed);
+  EXPECT_EQ(prefixed->port, "80");
+  EXPECT_EQ(prefixed->path, "/api");
+  const auto v6 = parse_url("http://[::1]:9");
+  ASSERT_TRUE(v6);
+  EXPECT_EQ(v6->host, "::1");
+  EXPECT_EQ(v6->port, "9");
+  EXPECT_FALSE(parse_url("https://x"));
+  EXPECT_FALSE(parse_url("http://"));
+  EXPECT_FALSE(parse_url("http://host:port"));
+}
+
+// Cut at every place, a chunked body is the same.
+TEST(BodyDecoder, chunks_may_be_cut_anywhere) {
+  const std::string wire =
+      "4\r\nWiki\r\n6;x=y\r\npedia \r\nE\r\nin \r\n\r\nchunks.\r\n0\r\nT: 1\r\n\r\n";
+  for (size_t cut = 0; cut <= wire.size(); ++cut) {
+    BodyDecoder decoder(Framing::kChunked, 0);
+    std::string body;
+    EXPECT_TRUE(decoder.feed(wire.substr(0, cut), body));
+    EXPECT_EQ(decoder.is_complete(), cut == wire.size());
+    EXPECT_TRUE(decoder.feed(wire.substr(cut), body));
+    EXPECT_TRUE(decoder.is_complete());
+    EXPECT_EQ(body, "Wikipedia in \r\n\r\nchunks.");
+  }
+}
+
+TEST(BodyDecoder, broken_chunks_are_noticed) {
+  for (const char* wire : {"zz\r\n", "2\r\nabc\r\n"}) {
+    BodyDecoder decoder(Framing::kChunked, 0);
+    std::string body;
+    EXPECT_FALSE(decoder.feed(wire, body)) << wire;
+  }
+}
+
+TEST(BodyDecoder, lengths_are_kept) {
+  BodyDecoder decoder(Framing::kLength, 3);
+  std::string body;
+  EXPECT_TRUE(decoder.feed("ab", body));
+  EXPECT_FALSE(decoder.is_complete());
+  EXPECT_TRUE(decoder.feed("cd", body));
+  EXPECT_TRUE(decoder.is_complete());
+  EXPECT_EQ(body, "abc");
+  EXPECT_TRUE(BodyDecoder(Framing::kLength, 0).is_complete());
+}
+
+TEST(SseReader, events_may_be_cut_anywhere) {
+  const std::string wire =
+      ": comment\ndata: {\"a\":1}\n\ndata:two\r\ndata: lines\r\n\r\nevent: x\n\ndata: [DONE]\n\n";
+  for (size_t cut = 0; cut <= wire.size(); ++cut) {
+    SseReader reader;
+    std::vector<std::string> events;
+    const auto keep = [&](std::string_view data) { events.emplace_back(data); };
+    reader.feed(wire.substr(0, cut), keep);
+    reader.feed(wire.substr(cut), keep);
+    EXPECT_EQ(events, (std::vector<std::string>{"{\"a\":1}", "two\nlines", "[DONE]"})) << cut;
+  }
+}
+
+TEST(Exchange, says_when_nobody_listens) {
+  const auto url = parse_url("http://127.0.0.1:1");
+  ASSERT_TRUE(url);
+  const auto status = exchange(*url, {}, [](std::string_view) {});
+  ASSERT_FALSE(status);
+  EXPECT_NE(status.error().message.find("is the server running?"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,171 @@
+// The load generator against a scripted server: what is counted, and what is called a failure.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "cli/command.h"
+#include "cli/load_report.h"
+#include "server/http_server.h"
+
+namespace millrace {
+namespace {
+
+using nlohmann::json;
+
+// Says its pieces one after another with a pause before each.
+class ScriptedSource : public ReplySource {
+ public:
+  ScriptedSource(Waker wake, std::vector<std::string> pieces, std::chrono::milliseconds pause)
+      : pieces_(std::move(pieces)) {
+    thread_ = std::jthread([this, wake, pause] {
+      for (size_t i = 0; i < pieces_.size(); ++i) {
+        std::this_thread::sleep_for(pause);
+        ++n_ready_;
+        wake();
+      }
+    });
+  }
+  Progress pull(HttpResponse& response) override {
+    for (const size_t n = n_ready_.load(); n_said_ < n; ++n_said_) {
+      response.body += "data: " + pieces_[n_said_] + "\n\n";
+    }
+    return n_said_ == pieces_.size() ? Progress::kFinished : Progress::kWaiting;
+  }
+
+ private:
+  std::vector<std::string> pieces_;
+  std::atomic<size_t> n_ready_{0};
+  size_t n_said_ = 0;
+  std::jthread thread_;
+};
+
+std::string piece(const std::string& text) {
+  return json{{"choices", {{{"delta", {{"content", text}}}, {"finish_reason", nullptr}}}}}.dump();
+}
+const std::string kReason = R"({"choices":[{"delta":{},"finish_reason":"stop"}]})";
+const std::string kUsage =
+    R"({"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":7,"total_tokens":10}})";
+
+class LoadTest : public testing::Test {
+ protected:
+  void serve(std::vector<std::string> pieces, int status = 200) {
+    HttpServerOptions options;
+    options.port = 0;
+    HttpHandler handler;
+    handler.admit = [](const HttpRequest&) { return std::nullopt; };
+    handler.refuse = [](int code, std::string_view) { return HttpResponse{code, "", {}, ""}; };
+    handler.handle = [=, this](HttpRequest request, const Waker& wake) {
+      Reply reply;
+      if (request.path == "/v1/models") {
+        reply.response.body = R"({"data":[{"id":"scripted"}]})";
+      } else if (request.path == "/health/ready") {
+        reply.response.status = n_not_ready_-- > 0 ? 503 : 200;
+      } else if (status != 200) {
+        reply.response.status = status;
+        reply.response.body = R"({"error":{"message":"queue full"}})";
+      } else {
+        ++n_answered_;
+        last_body_ = request.body;
+        reply.streams = true;
+        reply.source =
+            std::make_unique<ScriptedSource>(wake, pieces, std::chrono::milliseconds(pause_ms_));
+      }
+      return reply;
+    };
+    auto server = HttpServer::start(options, handler);
+    ASSERT_TRUE(server);
+    server_ = std::move(*server);
+  }
+
+  // The exit status (1 for an error) and the report.
+  int load(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), server_->url());
+    arguments.push_back("--json");
+    testing::internal::CaptureStdout();
+    const auto status = load_command(arguments);
+    const std::string text = testing::internal::GetCapturedStdout();
+    report_ = json::parse(text, nullptr, false);
+    return status ? *status : 1;
+  }
+
+  int pause_ms_ = 1;
+  std::atomic<int> n_not_ready_{0};
+  std::atomic<int> n_answered_{0};
+  std::string last_body_;
+  std::unique_ptr<HttpServer> server_;
+  json report_;
+};
+
+TEST_F(LoadTest, counts_tokens_by_usage_and_not_by_chunks) {
+  n_not_ready_ = 2;
+  serve({piece("a"), piece("b c d"), kReason, kUsage, "[DONE]"});
+  EXPECT_EQ(load({"--requests", "6", "--concurrency", "3", "--max-tokens", "50"}), 0);
+  EXPECT_EQ(report_["whole"], 6);
+  EXPECT_EQ(report_["completion_tokens"], 42);
+  EXPECT_EQ(report_["prompt_tokens"], 18);
+  EXPECT_EQ(n_answered_.load(), 6);
+  const json body = json::parse(last_body_);
+  EXPECT_EQ(body["model"], "scripted");
+  EXPECT_EQ(body["stream_options"]["include_usage"], true);
+  EXPECT_EQ(body["max_tokens"], 50);
+}
+
+TEST_F(LoadTest, time_to_the_first_token_is_not_a_gap_between_tokens) {
+  pause_ms_ = 20;
+  serve({piece(""), piece("a"), piece("b"), piece("c"), kReason, kUsage, "[DONE]"});
+  EXPECT_EQ(load({"--requests", "2", "--concurrency", "1"}), 0);
+  EXPECT_EQ(report_["inter_token_seconds"]["n"], 4);  // two gaps each
+  EXPECT_EQ(report_["first_token_seconds"]["n"], 2);
+  EXPECT_GE(report_["first_token_seconds"]["p50"].get<double>(), 0.04);
+  EXPECT_GE(report_["answer_seconds"]["p50"].get<double>(), 0.14);
+}
+
+TEST_F(LoadTest, errors_in_the_stream_are_errors) {
+  serve({piece("a"), R"({"error":{"message":"numbers broke"}})", "[DONE]"});
+  EXPECT_EQ(load({"--requests", "2"}), 1);
+  EXPECT_EQ(report_["whole"], 0);
+  EXPECT_EQ(report_["broken"], 2);
+  EXPECT_EQ(report_["errors"]["numbers broke"], 2);
+  EXPECT_EQ(report_["first_token_seconds"]["n"], 0);
+}
+
+TEST_F(LoadTest, streams_that_end_early_are_errors) {
+  serve({piece("a")});
+  EXPECT_EQ(load({"--requests", "1"}), 1);
+  EXPECT_EQ(report_["broken"], 1);
+  serve({piece("a"), kReason, "[DONE]"});
+  EXPECT_EQ(load({"--requests", "1"}), 1);
+  EXPECT_EQ(report_["errors"].begin().key(), "the stream had no usage");
+}
+
+TEST_F(LoadTest, refusals_and_short_answers_are_listed_apart) {
+  serve({}, 429);
+  EXPECT_EQ(load({"--requests", "3", "--model", "m"}), 1);
+  EXPECT_EQ(report_["refused"], 3);
+  EXPECT_EQ(report_["errors"]["HTTP 429: queue full"], 3);
+  serve({piece("a"), kReason, kUsage, "[DONE]"});
+  EXPECT_EQ(load({"--requests", "2", "--ignore-eos", "--max-tokens", "8"}), 1);
+  EXPECT_EQ(report_["short"], 2);
+  EXPECT_EQ(load({"--requests", "2", "--ignore-eos", "--max-tokens", "7"}), 0);
+}
+
+TEST_F(LoadTest, a_rate_spreads_the_starts) {
+  serve({piece("a"), kReason, kUsage, "[DONE]"});
+  EXPECT_EQ(load({"--requests", "10", "--rate", "50", "--concurrency", "10"}), 0);
+  EXPECT_GT(report_["seconds"].get<double>(), 0.05);
+}
+
+TEST(Percentile, is_the_nearest_rank) {
+  EXPECT_EQ(percentile({}, 0.5), 0);
+  EXPECT_EQ(percentile({3}, 0.99), 3);
+  EXPECT_EQ(percentile({4, 1, 3, 2}, 0.5), 2);
+  EXPECT_EQ(percentile({4, 1, 3, 2}, 0.9), 4);
+  EXPECT_EQ(percentile({4, 1, 3, 2}, 0), 1);
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,90 @@
+#include "cli/option_set.h"
+
+#include <gtest/gtest.h>
+
+namespace millrace {
+namespace {
+
+struct Options {
+  std::string model;
+  int n_threads = 4;
+  float temperature = 1;
+  std::optional<int64_t> seed;
+  std::optional<std::string> prompt;
+  std::vector<std::string> stop;
+  bool is_json = false;
+
+  Result<OptionSet::Outcome> parse(std::vector<std::string> arguments) {
+    OptionSet set("run MODEL [options]", "Runs.");
+    set.add("MODEL", model, "A model");
+    set.add("-t,--threads", n_threads, 1, 64, "Threads");
+    set.add("--temperature", temperature, 0, 2, "Temperature");
+    set.add("-s,--seed", seed, INT64_MIN, INT64_MAX, "Seed");
+    set.add("-p,--prompt", prompt, "Prompt");
+    set.add("--stop", stop, "Stop");
+    set.add("--json", is_json, "JSON");
+    return set.parse(arguments);
+  }
+};
+
+TEST(OptionSet, values_arrive_and_defaults_stay) {
+  Options options;
+  ASSERT_TRUE(options.parse(
+      {"m.gguf", "--threads=2", "-p", "", "-s", "-7", "--stop", "a", "--stop", "b", "--json"}));
+  EXPECT_EQ(options.model, "m.gguf");
+  EXPECT_EQ(options.n_threads, 2);
+  EXPECT_EQ(options.temperature, 1);
+  EXPECT_EQ(options.seed, -7);
+  EXPECT_EQ(options.prompt, "");
+  EXPECT_EQ(options.stop, (std::vector<std::string>{"a", "b"}));
+  EXPECT_TRUE(options.is_json);
+}
+
+TEST(OptionSet, the_last_of_a_repeated_option_counts) {
+  Options options;
+  ASSERT_TRUE(options.parse({"m", "-t", "2", "--threads", "3"}));
+  EXPECT_EQ(options.n_threads, 3);
+}
+
+TEST(OptionSet, mistakes_are_errors_that_help) {
+  Options options;
+  const auto unknown = options.parse({"m", "--thread", "2"});
+  ASSERT_FALSE(unknown);
+  EXPECT_NE(unknown.error().message.find("did you mean --threads?"), std::string::npos)
+      << unknown.error().message;
+  EXPECT_NE(unknown.error().message.find("millrace run --help"), std::string::npos);
+  const auto range = options.parse({"m", "--threads", "100"});
+  ASSERT_FALSE(range);
+  EXPECT_NE(range.error().message.find("expected 1 to 64, got 100"), std::string::npos)
+      << range.error().message;
+  EXPECT_FALSE(options.parse({"m", "--threads", "two"}));
+  EXPECT_FALSE(options.parse({"m", "--temperature", "nan"}));
+  const auto missing = options.parse({});
+  ASSERT_FALSE(missing);
+  EXPECT_NE(missing.error().message.find("MODEL"), std::string::npos) << missing.error().message;
+  const auto extra = options.parse({"m", "other"});
+  ASSERT_FALSE(extra);
+  EXPECT_NE(extra.error().message.find("other"), std::string::npos);
+}
+
+TEST(OptionSet, help_is_made_from_the_declarations) {
+  Options options;
+  testing::internal::CaptureStdout();
+  const auto outcome = options.parse({"--help"});
+  const std::string text = testing::internal::GetCapturedStdout();
+  ASSERT_TRUE(outcome);
+  EXPECT_EQ(*outcome, OptionSet::Outcome::kHelpShown);
+  EXPECT_NE(text.find("millrace run MODEL"), std::string::npos) << text;
+  EXPECT_NE(text.find("--threads"), std::string::npos);
+  EXPECT_NE(text.find("1..64"), std::string::npos) << text;
+}
+
+TEST(NearestName, only_near_names_are_offered) {
+  const std::vector<std::string> names = {"run", "serve", "inspect"};
+  EXPECT_EQ(nearest_name("serv", names), "serve");
+  EXPECT_EQ(nearest_name("inpsect", names), "inspect");
+  EXPECT_EQ(nearest_name("quantise", names), "");
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,331 @@
+// Bodies of completions and chat completions: what is accepted, and what each mistake is told.
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "server/api/chat_request.h"
+#include "server/api/completion_request.h"
+
+namespace millrace {
+namespace {
+
+Value json(std::string_view text) {
+  auto value = parse_json(text);
+  EXPECT_TRUE(value) << text;
+  return value ? *value : Value();
+}
+
+ChatRequest good_chat(std::string_view text) {
+  auto parsed = parse_chat_request(json(text));
+  if (const auto* error = std::get_if<ApiError>(&parsed)) {
+    ADD_FAILURE() << text << ": " << error->message;
+    return {};
+  }
+  return std::get<ChatRequest>(std::move(parsed));
+}
+
+CompletionRequest good_completion(std::string_view text) {
+  auto parsed = parse_completion_request(json(text));
+  if (const auto* error = std::get_if<ApiError>(&parsed)) {
+    ADD_FAILURE() << text << ": " << error->message;
+    return {};
+  }
+  return std::get<CompletionRequest>(std::move(parsed));
+}
+
+struct Mistake {
+  const char* fields;   // put behind the messages or the prompt
+  const char* param;    // what the error names
+  const char* message;  // a part of it
+};
+
+constexpr const char* kMessages = R"("messages":[{"role":"user","content":"hi"}])";
+
+TEST(ChatRequest, mistakes_are_named_with_their_path_and_what_came) {
+  const Mistake mistakes[] = {
+      {R"("n":0)", "n", "expected an integer from 1 to 128, got 0"},
+      {R"("n":1000000)", "n", "got 1000000"},
+      {R"("n":"3")", "n", "got the string \"3\""},
+      {R"("n":2.5)", "n", "got 2.5"},
+      {R"("temperature":-0.1)", "temperature", "a number from 0 to 1000000, got -0.1"},
+      {R"("temperature":"hot")", "temperature", "got the string \"hot\""},
+      {R"("top_p":1.5)", "top_p", "from 0 to 1"},
+      {R"("frequency_penalty":3)", "frequency_penalty", "from -2 to 2"},
+      {R"("max_tokens":0)", "max_tokens", "expected an integer from 1"},
+      {R"("max_completion_tokens":-1)", "max_completion_tokens", "expected an integer from 1"},
+      {R"("seed":1.0)", "seed", "expected an integer"},
+      {R"("stream":"yes")", "stream", "expected true or false"},
+      {R"("stream_options":{"include_usage":true})", "stream_options", "\"stream\": true"},
+      {R"("stream":true,"stream_options":{"include_usage":1})",
+       "stream_options.include_usage",
+       "expected true or false, got 1"},
+      {R"("stream":true,"stream_options":[])", "stream_options", "expected a JSON object"},
+      {R"("stop":"")", "stop", "expected 1 to 1024 bytes"},
+      {R"("stop":["a",1])", "stop[1]", "expected a string, got 1"},
+      {R"("stop":["1","2","3","4","5","6","7","8","9","a","b","c","d","e","f","g","h"])",
+       "stop",
+       "at most 16 strings, got 17"},
+      {R"("logit_bias":{"x":1})", "logit_bias", "token ids as keys"},
+      {R"("logit_bias":{"5":101})", "logit_bias.5", "from -100 to 100"},
+      {R"("logit_bias":[1])", "logit_bias", "got an array"},
+      {R"("logprobs":1)", "logprobs", "expected true or false"},
+      {R"("logprobs":true,"top_logprobs":21)", "top_logprobs", "from 0 to 20"},
+      {R"("top_logprobs":2)", "top_logprobs", "needs \"logprobs\": true"},
+      {R"("tool_choice":"required")", "tool_choice", "only \"auto\" and \"none\""},
+      {R"("tool_choice":{"type":"function"})", "tool_choice", "only \"auto\" and \"none\""},
+      {R"("tools":[{"type":"retrieval"}])", "tools[0]", "function"},
+      {R"("tools":{})", "tools", "expected an array"},
+      {R"("response_format":{"type":"json_object"})", "response_format", "only"},
+      {R"("response_format":"json")", "response_format", "only"},
+      {R"("audio":{"voice":"alloy"})", "audio", "not supported"},
+      {R"("modalities":["text","audio"])", "modalities", "only [\"text\"]"},
+      {R"("functions":[])", "functions", "not supported"},
+      {R"("guided_json":{})", "guided_json", "not supported yet"},
+      {R"("chat_template":"{{x}}")", "chat_template", "come with the model"},
+      {R"("chat_template_kwargs":[])", "chat_template_kwargs", "expected an object"},
+      {R"("continue_final_message":true,"add_generation_prompt":true)",
+       "continue_final_message",
+       "excludes"},
+      {R"("skip_special_tokens":false)", "skip_special_tokens", "never part"},
+      {R"("priority":5000)", "priority", "from -1000 to 1000"},
+      {R"("model":5)", "model", "expected a string, got 5"},
+      {R"("store":true)", "store", "keeps nothing"},
+  };
+  for (const Mistake& mistake : mistakes) {
+    const std::string text = std::string("{") + kMessages + "," + mistake.fields + "}";
+    const auto parsed = parse_chat_request(json(text));
+    const auto* error = std::get_if<ApiError>(&parsed);
+    ASSERT_NE(error, nullptr) << text;
+    EXPECT_EQ(error->status, 400);
+    EXPECT_EQ(error->param, mistake.param) << text;
+    EXPECT_NE(error->message.find(mistake.message), std::string::npos)
+        << text << ": " << error->message;
+  }
+}
+
+TEST(ChatRequest, mistakes_in_messages_are_named_down_to_the_part) {
+  const Mistake mistakes[] = {
+      {R"({})", "messages", "got nothing"},
+      {R"({"messages":[]})", "messages", "got an empty array"},
+      {R"({"messages":"hi"})", "messages", "got the string \"hi\""},
+      {R"({"messages":["hi"]})", "messages[0]", "expected an object"},
+      {R"({"messages":[{"content":"hi"}]})", "messages[0].role", "got nothing"},
+      {R"({"messages":[{"role":"wizard","content":"hi"}]})", "messages[0].role", "\"wizard\""},
+      {R"({"messages":[{"role":"user"}]})", "messages[0].content", "is required"},
+      {R"({"messages":[{"role":"user","content":5}]})", "messages[0].content", "got 5"},
+      {R"({"messages":[{"role":"user","content":"a"},{"role":"user","content":[{"type":"image_url"}]}]})",
+       "messages[1].content[0].type",
+       "\"image_url\""},
+      {R"({"messages":[{"role":"user","content":[{"type":"text"}]}]})",
+       "messages[0].content[0].text",
+       "got nothing"},
+      {R"({"messages":[{"role":"user","content":["a"]}]})", "messages[0].content[0]", "object"},
+      {R"({"messages":[{"role":"assistant","tool_calls":{}}]})", "messages[0].tool_calls", "array"},
+      {R"({"messages":[{"role":"assistant","tool_calls":[{"id":"x"}]}]})",
+       "messages[0].tool_calls[0].function",
+       "is required"},
+  };
+  for (const Mistake& mistake : mistakes) {
+    const auto parsed = parse_chat_request(json(mistake.fields));
+    const auto* error = std::get_if<ApiError>(&parsed);
+    ASSERT_NE(error, nullptr) << mistake.fields;
+    EXPECT_EQ(error->param, mistake.param) << mistake.fields;
+    EXPECT_NE(error->message.find(mistake.message), std::string::npos) << error->message;
+  }
+  for (const char* body : {"[]", "5", "\"x\"", "null"}) {
+    const auto parsed = parse_chat_request(json(body));
+    EXPECT_TRUE(std::holds_alternative<ApiError>(parsed)) << body;
+  }
+}
+
+TEST(ChatRequest, null_means_absent_for_every_optional_field) {
+  std::string text = std::string("{") + kMessages;
+  for (const char* name : {"model",
+                           "n",
+                           "seed",
+                           "stop",
+                           "temperature",
+                           "top_p",
+                           "top_k",
+                           "min_p",
+                           "max_tokens",
+                           "max_completion_tokens",
+                           "logprobs",
+                           "top_logprobs",
+                           "logit_bias",
+                           "stream",
+                           "stream_options",
+                           "tools",
+                           "tool_choice",
+                           "response_format",
+                           "frequency_penalty",
+                           "presence_penalty",
+                           "user",
+                           "audio",
+                           "modalities",
+                           "functions",
+                           "parallel_tool_calls",
+                           "chat_template_kwargs",
+                           "documents",
+                           "store",
+                           "metadata",
+                           "reasoning_effort",
+                           "ignore_eos",
+                           "min_tokens",
+                           "priority",
+                           "stop_token_ids",
+                           "guided_json"}) {
+    text += std::string(",\"") + name + "\":null";
+  }
+  const ChatRequest request = good_chat(text + "}");
+  EXPECT_EQ(request.fields.request.n, 1);
+  EXPECT_EQ(request.fields.request.sampling.temperature, 1);
+  EXPECT_FALSE(request.fields.request.max_tokens);
+  EXPECT_FALSE(request.fields.request.seed);
+  EXPECT_FALSE(request.fields.streams);
+  EXPECT_TRUE(request.unknown_fields.empty());
+}
+
+TEST(ChatRequest, fields_arrive) {
+  const ChatRequest request = good_chat(R"({
+      "model":"m","messages":[{"role":"user","content":[{"type":"text","text":"a"}]}],
+      "n":3,"seed":-5,"stop":["x","yy"],"temperature":0.25,"top_p":0.5,"top_k":-1,"min_p":0.1,
+      "max_tokens":7,"max_completion_tokens":9,"logprobs":true,"top_logprobs":4,
+      "logit_bias":{"12":-100,"3":1.5},"stream":true,"stream_options":{"include_usage":true},
+      "ignore_eos":true,"min_tokens":2,"reasoning_effort":"low","gratuitous":1})");
+  const Request& engine = request.fields.request;
+  EXPECT_EQ(request.fields.model, "m");
+  EXPECT_EQ(engine.n, 3);
+  EXPECT_EQ(engine.seed, static_cast<uint64_t>(int64_t{-5}));
+  EXPECT_EQ(engine.stop, (std::vector<std::string>{"x", "yy"}));
+  EXPECT_EQ(engine.sampling.temperature, 0.25F);
+  EXPECT_EQ(engine.sampling.top_k, 0);
+  EXPECT_EQ(engine.max_tokens, 9);  // the newer name wins
+  EXPECT_EQ(engine.n_logprobs, 4);
+  ASSERT_EQ(engine.sampling.logit_bias.size(), 2u);
+  EXPECT_EQ(engine.sampling.logit_bias[0].token, 12);
+  EXPECT_TRUE(request.fields.streams);
+  EXPECT_TRUE(request.fields.include_usage);
+  EXPECT_TRUE(engine.ignore_eos);
+  EXPECT_EQ(request.conversation.kwargs.string_or("reasoning_effort", ""), "low");
+  EXPECT_EQ(request.unknown_fields, std::vector<std::string>{"gratuitous"});
+}
+
+TEST(ChatRequest, tool_choice_none_hides_the_tools) {
+  const std::string tools = R"("tools":[{"type":"function","function":{"name":"f"}}])";
+  EXPECT_TRUE(
+      good_chat(std::string("{") + kMessages + "," + tools + "}").conversation.tools.is_list());
+  EXPECT_TRUE(good_chat(std::string("{") + kMessages + "," + tools + R"(,"tool_choice":"none"})")
+                  .conversation.tools.is_none());
+}
+
+TEST(ChatRequest, continuing_the_last_message_asks_for_no_generation_prompt) {
+  const ChatRequest request =
+      good_chat(std::string("{") + kMessages + R"(,"continue_final_message":true})");
+  EXPECT_TRUE(request.conversation.continue_final_message);
+  EXPECT_FALSE(request.conversation.add_generation_prompt);
+}
+
+TEST(CompletionRequest, mistakes_are_named) {
+  const Mistake mistakes[] = {
+      {R"({})", "prompt", "is required"},
+      {R"({"prompt":[]})", "prompt", "an empty array"},
+      {R"({"prompt":5})", "prompt", "got 5"},
+      {R"({"prompt":[-1]})", "prompt[0]", "expected a token id, got -1"},
+      {R"({"prompt":[1,"a"]})", "prompt[1]", "expected a token id"},
+      {R"({"prompt":["a",5]})", "prompt[1]", "expected text or token ids, got 5"},
+      {R"({"prompt":[[]]})", "prompt[0]", "at least one token id"},
+      {R"({"prompt":[[1],[2,3000000000]]})", "prompt[1][1]", "expected a token id"},
+      {R"({"prompt":"a","max_tokens":0})", "max_tokens", "echo"},
+      {R"({"prompt":"a","logprobs":true})", "logprobs", "expected an integer from 0 to 20"},
+      {R"({"prompt":"a","logprobs":21})", "logprobs", "from 0 to 20"},
+      {R"({"prompt":"a","suffix":"b"})", "suffix", "not supported"},
+      {R"({"prompt":"a","best_of":3})", "best_of", "value of n"},
+      {R"({"prompt":"a","best_of":1000000})", "best_of", "from 1 to 128"},
+      {R"({"prompt":["a","b"],"n":128})", "prompt", "more than 128"},
+      {R"({"prompt":"a","n":0,"stream":true})", "n", "got 0"},
+      {R"({"prompt":"a","truncate_prompt_tokens":5})", "truncate_prompt_tokens", "never cut"},
+  };
+  for (const Mistake& mistake : mistakes) {
+    const auto parsed = parse_completion_request(json(mistake.fields));
+    const auto* error = std::get_if<ApiError>(&parsed);
+    ASSERT_NE(error, nullptr) << mistake.fields;
+    EXPECT_EQ(error->param, mistake.param) << mistake.fields;
+    EXPECT_NE(error->message.find(mistake.message), std::string::npos) << error->message;
+  }
+}
+
+TEST(CompletionRequest, prompts_come_in_four_forms) {
+  EXPECT_EQ(std::get<std::string>(good_completion(R"({"prompt":"a"})").prompts.at(0)), "a");
+  EXPECT_EQ(std::get<std::vector<TokenId>>(good_completion(R"({"prompt":[1,2]})").prompts.at(0)),
+            (std::vector<TokenId>{1, 2}));
+  const auto texts = good_completion(R"({"prompt":["a","b"]})").prompts;
+  ASSERT_EQ(texts.size(), 2u);
+  EXPECT_EQ(std::get<std::string>(texts[1]), "b");
+  const auto lists = good_completion(R"({"prompt":[[1],[2,3]]})").prompts;
+  ASSERT_EQ(lists.size(), 2u);
+  EXPECT_EQ(std::get<std::vector<TokenId>>(lists[1]), (std::vector<TokenId>{2, 3}));
+}
+
+TEST(CompletionRequest, echo_asks_for_the_logprobs_of_the_prompt) {
+  const auto request = good_completion(R"({"prompt":"a","echo":true,"max_tokens":0,"logprobs":1})");
+  EXPECT_EQ(request.fields.request.max_tokens, 0);
+  EXPECT_EQ(request.fields.request.n_logprobs, 1);
+  EXPECT_EQ(request.fields.request.prompt_logprobs, 1);
+  const auto plain = good_completion(R"({"prompt":"a","logprobs":1})");
+  EXPECT_FALSE(plain.fields.request.prompt_logprobs);
+  EXPECT_EQ(plain.fields.request.max_tokens, 16);
+}
+
+// Whatever is put in the place of whatever, the answer is a request or a 400.
+TEST(Requests, random_replacements_never_get_through_as_anything_else) {
+  const std::string base =
+      R"({"messages":[{"role":"user","content":[{"type":"text","text":"a"}]}],"prompt":[[1,2],[3]],)"
+      R"("n":2,"seed":1,"stop":["x"],"temperature":1,"logit_bias":{"1":2},"stream":true,)"
+      R"("stream_options":{"include_usage":true},"tools":[{"type":"function","function":{"name":"f"}}],)"
+      R"("logprobs":1,"echo":true,"max_tokens":4,"chat_template_kwargs":{"a":[1]}})";
+  const char* values[] = {"null",
+                          "true",
+                          "-1",
+                          "1e300",
+                          "18446744073709551616",
+                          "\"\"",
+                          "\"\\u0000\"",
+                          "[]",
+                          "[[]]",
+                          "{}",
+                          "{\"a\":{}}",
+                          "[null]",
+                          "0.5"};
+  std::mt19937 random(3);
+  int n_parsed = 0;
+  for (int i = 0; i < 4000; ++i) {
+    std::string text = base;
+    for (int k = 0; k < 2; ++k) {
+      const size_t colon = text.find(':', random() % text.size());
+      const size_t end = text.find_first_of(",]}", colon);
+      if (colon != std::string::npos && end != std::string::npos) {
+        text.replace(colon + 1, end - colon - 1, values[random() % std::size(values)]);
+      }
+    }
+    const auto value = parse_json(text);
+    if (!value) {
+      continue;
+    }
+    ++n_parsed;
+    const auto chat = parse_chat_request(*value);
+    if (const auto* error = std::get_if<ApiError>(&chat)) {
+      ASSERT_EQ(error->status, 400);
+      ASSERT_FALSE(error->message.empty());
+    }
+    const auto completion = parse_completion_request(*value);
+    if (const auto* error = std::get_if<ApiError>(&completion)) {
+      ASSERT_EQ(error->status, 400);
+    }
+  }
+  EXPECT_GT(n_parsed, 1000);
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,44 @@
+#include "server/api_keys.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+
+namespace millrace {
+namespace {
+
+TEST(ApiKeys, only_known_keys_pass) {
+  const ApiKeys keys({"sk-one", "sk-second"});
+  EXPECT_TRUE(keys.allows("Bearer sk-one"));
+  EXPECT_TRUE(keys.allows("bearer sk-second"));
+  for (const char* header : {"",
+                             "sk-one",
+                             "Bearer",
+                             "Bearer ",
+                             "Bearer sk-on",
+                             "Bearer sk-onee",
+                             "Bearer sk-ona",
+                             "Basic sk-one",
+                             "Bearer  sk-one"}) {
+    EXPECT_FALSE(keys.allows(header)) << header;
+  }
+  EXPECT_TRUE(ApiKeys().allows(""));
+}
+
+TEST(ApiKeys, file_holds_one_key_a_line) {
+  const std::string path = testing::TempDir() + "millrace_keys_" + std::to_string(::getpid());
+  std::ofstream(path) << "# ours\n\nsk-a\r\nsk-b  \n";
+  const auto keys = ApiKeys::read_file(path);
+  ASSERT_TRUE(keys);
+  EXPECT_TRUE(keys->allows("Bearer sk-a"));
+  EXPECT_TRUE(keys->allows("Bearer sk-b"));
+  EXPECT_FALSE(keys->allows("Bearer # ours"));
+  std::ofstream(path) << "# nothing\n";
+  EXPECT_FALSE(ApiKeys::read_file(path));
+  ::unlink(path.c_str());
+  EXPECT_FALSE(ApiKeys::read_file(path));
+}
+
+}  // namespace
+}  // namespace millrace

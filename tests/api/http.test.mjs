@@ -1,0 +1,139 @@
+// What does not depend on the client: framing, refusals, keys, origins.
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import http from 'node:http';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { OpenAI, Server } from './server.mjs';
+
+const body = { model: 'demo', messages: [{ role: 'user', content: 'Hi' }], max_tokens: 4 };
+
+describe('HTTP', () => {
+  let server;
+  before(async () => { server = await Server.start('--max-body', '1'); });
+  after(() => server.stop());
+
+  test('chunked request bodies are read', async () => {
+    const bytes = new TextEncoder().encode(JSON.stringify(body));
+    const stream = new ReadableStream({
+      start(controller) {
+        controller.enqueue(bytes.slice(0, 20));
+        controller.enqueue(bytes.slice(20));
+        controller.close();
+      },
+    });
+    const response = await fetch(`${server.url}/v1/chat/completions`, {
+      method: 'POST', body: stream, duplex: 'half', headers: { 'Content-Type': 'application/json' },
+    });
+    assert.equal(response.status, 200);
+    assert.equal((await response.json()).usage.completion_tokens <= 4, true);
+  });
+
+  test('bodies above the limit get 413 and bad ones 400, as JSON', async () => {
+    const large = await server.post('/v1/chat/completions', 'x'.repeat(1_500_000));
+    assert.equal(large.status, 413);
+    assert.equal((await large.json()).error.type, 'invalid_request_error');
+    for (const text of ['', '{', '{"model":"demo"', '[]', '"x"', '\u0000']) {
+      const response = await server.post('/v1/chat/completions', text);
+      assert.equal(response.status, 400, text);
+      assert.ok((await response.json()).error.message.length > 0);
+    }
+    const deep = await server.post('/v1/chat/completions', '['.repeat(100_000) + ']'.repeat(100_000));
+    assert.equal(deep.status, 400);
+  });
+
+  test('large bodies within the limit are fine', async () => {
+    const response = await server.post('/tokenize', { prompt: 'story '.repeat(100_000) });
+    assert.equal(response.status, 200);
+    assert.ok((await response.json()).count > 1000);
+  });
+
+  test('compressed bodies get 415, unknown paths 404, other methods 405', async () => {
+    const gzip = await server.post('/v1/completions', body, { headers: { 'Content-Encoding': 'gzip' } });
+    assert.equal(gzip.status, 415);
+    assert.equal((await fetch(`${server.url}/v1/embeddings`)).status, 404);
+    const method = await fetch(`${server.url}/v1/chat/completions`);
+    assert.equal(method.status, 405);
+    assert.equal(method.headers.get('allow'), 'POST, OPTIONS');
+    const head = await fetch(`${server.url}/v1/models`, { method: 'HEAD' });
+    assert.equal(head.status, 200);
+    assert.equal(await head.text(), '');
+  });
+
+  test('streams carry the headers that proxies need', async () => {
+    const response = await server.post('/v1/chat/completions', { ...body, stream: true });
+    assert.match(response.headers.get('content-type'), /^text\/event-stream/);
+    assert.equal(response.headers.get('x-accel-buffering'), 'no');
+    assert.equal(response.headers.get('cache-control'), 'no-cache');
+    const text = await response.text();
+    assert.equal(text.split('data: [DONE]').length, 2);
+    assert.ok(text.endsWith('data: [DONE]\n\n'));
+    assert.ok(text.split('\n').every((line) => line === '' || line.startsWith('data: ')));
+  });
+
+  test('one connection serves many requests', async () => {
+    const agent = new http.Agent({ keepAlive: true, maxSockets: 1 });
+    const sockets = new Set();
+    for (let i = 0; i < 5; ++i) {
+      await new Promise((resolve, reject) => {
+        const request = http.get(`${server.url}/v1/models`, { agent }, (response) => {
+          sockets.add(response.socket);
+          response.resume().on('end', resolve);
+        });
+        request.on('error', reject);
+      });
+    }
+    agent.destroy();
+    assert.equal(sockets.size, 1);
+  });
+
+  test('pages from elsewhere are refused', async () => {
+    const response = await fetch(`${server.url}/v1/models`, { headers: { Origin: 'https://evil.example' } });
+    assert.equal(response.status, 403);
+    assert.equal(response.headers.get('access-control-allow-origin'), null);
+  });
+
+  test('metrics count what was served', async () => {
+    const series = 'millrace_http_requests_total{route="/v1/chat/completions",status="200"}';
+    const before = await server.metric(series);
+    const generated = await server.metric('millrace_generated_tokens_total');
+    await (await server.post('/v1/chat/completions', { ...body, ignore_eos: true })).json();
+    assert.equal(await server.metric(series), before + 1);
+    assert.equal(await server.metric('millrace_generated_tokens_total'), generated + 4);
+    assert.ok(await server.metric('millrace_time_to_first_token_seconds_count') > 0);
+  });
+
+  test('the log says nothing of prompts', () => {
+    assert.ok(!server.log.includes('Hi'));
+    assert.ok(server.log.includes('listening on http://127.0.0.1:'));
+  });
+});
+
+test('with a key file only health is open', async () => {
+  const file = path.join(tmpdir(), `millrace-keys-${process.pid}`);
+  writeFileSync(file, '# keys\nsk-right\n');
+  const server = await Server.start('--api-key-file', file, '--allow-origin', 'https://app.example');
+  try {
+    assert.equal((await fetch(`${server.url}/health/live`)).status, 200);
+    for (const route of ['/metrics', '/v1/models']) {
+      assert.equal((await fetch(server.url + route)).status, 401);
+    }
+    const wrong = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: 'sk-wrong', maxRetries: 0 });
+    await assert.rejects(wrong.models.list(), OpenAI.AuthenticationError);
+    const right = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: 'sk-right', maxRetries: 0 });
+    assert.equal((await right.models.list()).data.length, 1);
+    const preflight = await fetch(`${server.url}/v1/chat/completions`, {
+      method: 'OPTIONS',
+      headers: {
+        Origin: 'https://app.example', 'Access-Control-Request-Method': 'POST',
+        'Access-Control-Request-Headers': 'authorization,content-type,x-stainless-lang',
+      },
+    });
+    assert.equal(preflight.status, 204);
+    assert.match(preflight.headers.get('access-control-allow-headers'), /authorization/);
+    assert.ok(!server.log.includes('sk-right'));
+  } finally {
+    await server.stop();
+  }
+});

@@ -1,0 +1,107 @@
+// Many clients at once, clients that leave, too many clients, and the end of the server.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { Server, collect, sleep } from './server.mjs';
+
+const user = (content) => [{ role: 'user', content }];
+
+describe('many clients', () => {
+  let server;
+  before(async () => { server = await Server.start(); });
+  after(() => server.stop());
+
+  test('32 streams of mixed lengths each say what they say alone', async () => {
+    const requests = Array.from({ length: 32 }, (_, i) => ({
+      model: 'demo',
+      messages: user(`${'Tell me a story about a fox. '.repeat(1 + (i * 7) % 23)}Number ${i}.`),
+      max_tokens: 8 + (i * 13) % 57,
+      temperature: i % 2 === 0 ? 0 : 0.8,
+      seed: i,
+      stream: true,
+      stream_options: { include_usage: true },
+    }));
+    const ask = async (request) => collect(await server.client.chat.completions.create(request));
+    const together = await Promise.all(requests.map(ask));
+    for (const [i, request] of requests.entries()) {
+      const alone = await ask(request);
+      assert.equal(together[i].text, alone.text, `request ${i}`);
+      assert.equal(together[i].reason, alone.reason);
+      assert.deepEqual(together[i].usage, alone.usage);
+    }
+  });
+
+  const cancelled = 'millrace_choices_finished_total{reason="cancelled"}';
+  const endless = { model: 'demo', messages: user('Tell me a story.'), max_tokens: 1500, ignore_eos: true };
+  for (const stream of [true, false]) {
+    test(`a client that leaves ends its request (stream: ${stream})`, async () => {
+      const before = await server.metric(cancelled);
+      const abort = new AbortController();
+      const request = server.post('/v1/chat/completions', { ...endless, stream }, { signal: abort.signal })
+        .then(async (response) => { await response.body.getReader().read(); return 'read'; })
+        .catch(() => 'aborted');
+      assert.ok(await server.until('millrace_sequences_running', (value) => value === 1));
+      if (stream) await request;
+      abort.abort();
+      await request;
+      assert.ok(await server.until(cancelled, (value) => value === before + 1));
+      assert.ok(await server.until('millrace_sequences_running', (value) => value === 0));
+    });
+  }
+});
+
+test('more clients than the queue holds get 429 and the others their answer', async () => {
+  const server = await Server.start('--max-sequences', '1', '--max-waiting', '2');
+  try {
+    const request = { model: 'demo', messages: user('Tell me a story.'), max_tokens: 60, ignore_eos: true };
+    const responses = await Promise.all(
+      Array.from({ length: 12 }, () => server.post('/v1/chat/completions', request)));
+    const refused = responses.filter((response) => response.status === 429);
+    const served = responses.filter((response) => response.status === 200);
+    assert.ok(refused.length > 0);
+    assert.ok(served.length > 0);
+    assert.equal(refused.length + served.length, 12);
+    assert.ok(refused.every((response) => response.headers.get('retry-after') === '1'));
+    for (const response of served) {
+      assert.equal((await response.json()).usage.completion_tokens, 60);
+    }
+  } finally {
+    await server.stop();
+  }
+});
+
+test('SIGTERM lets a stream finish, refuses new requests, and exits with 0', async () => {
+  const server = await Server.start('--shutdown-timeout', '300');
+  const stream = await server.client.chat.completions.create({
+    model: 'demo', messages: user('Tell me a story.'), max_tokens: 400, ignore_eos: true, temperature: 0,
+    stream: true, stream_options: { include_usage: true },
+  });
+  const reading = collect(stream);
+  assert.ok(await server.until('millrace_generated_tokens_total', (value) => value > 5));
+  server.process.kill('SIGTERM');
+  let refusal = null;
+  for (let i = 0; i < 50 && refusal === null; ++i) {
+    // A kept-alive connection that the server closes meanwhile is no answer: try again.
+    const response = await fetch(`${server.url}/v1/models`).catch(() => null);
+    if (response?.status === 503) refusal = response.status;
+    await sleep(5);
+  }
+  const { usage, reason } = await reading;
+  assert.equal(usage.completion_tokens, 400);
+  assert.equal(reason, 'length');
+  assert.deepEqual(await server.exited, { code: 0, signal: null });
+  assert.equal(refusal, 503);
+});
+
+test('a second SIGTERM ends at once', async () => {
+  const server = await Server.start();
+  const reading = server.post('/v1/chat/completions', {
+    model: 'demo', messages: user('Tell me a story.'), max_tokens: 1500, ignore_eos: true,
+  }).catch(() => null);
+  assert.ok(await server.until('millrace_sequences_running', (value) => value === 1));
+  server.process.kill('SIGTERM');
+  await sleep(150);
+  server.process.kill('SIGTERM');
+  const { code } = await server.exited;
+  assert.equal(code, 1);
+  await reading;
+});
