@@ -10,9 +10,9 @@ find_package(simdjson 3.0 REQUIRED)            # text, formats: bulk JSON (token
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)   # text: pre-tokenizer patterns
 find_package(ICU 72 REQUIRED COMPONENTS uc)    # text: Unicode normalisation
 find_package(Boost 1.81 REQUIRED)              # server: HTTP (Beast, Asio), headers only
-find_package(nlohmann_json 3.11 REQUIRED)      # server, cli: JSON documents that keep key order
 find_package(CLI11 2.1 REQUIRED)               # cli: option parsing
 if(MILLRACE_DEV)
   find_package(GTest 1.12 REQUIRED)
+  find_package(nlohmann_json 3.11 REQUIRED)    # tests: an independent JSON reader
   find_package(benchmark 1.7 QUIET)
 endif()
