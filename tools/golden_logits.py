@@ -4,6 +4,7 @@
     golden_logits.py make tests/goldens          rewrite every golden file
     golden_logits.py gguf DIR                    write the same models as GGUF with a byte tokenizer
     golden_logits.py logits FILE.gguf 1,15,7     logits of the last token, as JSON
+    golden_logits.py all-logits (FILE.gguf 1,15,7 OUT.f32)...     of every token, f32
 
 The decoder is written from the model families' papers and published configurations, on PyTorch,
 and shares nothing with the C++ code. Weights of the golden models are a pure function of (seed,
@@ -376,8 +377,19 @@ def print_logits(path, tokens):
     print(json.dumps(logits[-1].tolist()))
 
 
+def write_logits(*jobs):
+    for path, tokens, out_path in zip(jobs[::3], jobs[1::3], jobs[2::3]):
+        logits = Decoder(GgufFile.open(path)).logits([int(t) for t in tokens.split(",")])
+        logits.numpy().astype("<f4").tofile(out_path)
+
+
 if __name__ == "__main__":
-    commands = {"make": make_goldens, "gguf": write_models, "logits": print_logits}
+    commands = {
+        "make": make_goldens,
+        "gguf": write_models,
+        "logits": print_logits,
+        "all-logits": write_logits,
+    }
     if len(sys.argv) < 3 or sys.argv[1] not in commands:
         sys.exit(__doc__)
     commands[sys.argv[1]](*sys.argv[2:])
