@@ -7,6 +7,7 @@
 #include <cmath>
 #include <thread>
 
+#include "base/clock.h"
 #include "engine/test_engine.h"
 
 namespace millrace {
