@@ -19,7 +19,7 @@ def metadata(config: Config, name: str, tokenizer: Tokenizer) -> dict[str, gguf.
     """Everything a reader of the file needs to know besides the tensors."""
     plain = len(tokenizer) - len(tokenizer.added)
     types = [NORMAL] * plain
-    types += [CONTROL if token in chat.CONTROL_TOKENS else USER_DEFINED for token in tokenizer.added]
+    types += [CONTROL] * len(chat.CONTROL_TOKENS) + [USER_DEFINED] * len(chat.TAG_TOKENS)
     return {
         "general.architecture": "llama",
         "general.type": "model",

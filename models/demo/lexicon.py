@@ -7,19 +7,21 @@ from dataclasses import dataclass
 
 BOY_NAMES = (
     "Pip Milo Otto Finn Leo Max Sam Tom Ben Hugo Oscar Toby Felix Gus Jasper Rufus Theo Bruno Arlo "
-    "Rory Ned Ollie Remy Basil Monty Alfie Jack Noah Teddy Caspar Barnaby Linus Edgar Wilbur Frank"
+    "Rory Ned Ollie Remy Basil Monty Alfie Jack Noah Teddy Caspar Barnaby Linus Edgar Wilbur "
+    "Frank"
 ).split()
 GIRL_NAMES = (
     "Mia Luna Ivy Nora Ruby Lily Rosa Daisy Clara Poppy Hazel Willa Stella Maya Zoe Ella Anna Lucy "
-    "Penny Tess Wren Juno Olive Molly Bella Sofia Greta Fern Nell Dora Matilda Alice Emma Flora Kiki"
+    "Penny Tess Wren Juno Olive Molly Bella Sofia Greta Fern Nell Dora Matilda Alice Emma "
+    "Flora Kiki"
 ).split()
 ANIMALS = (
     "fox rabbit bear mouse owl hedgehog squirrel duck frog cat dog goat pony otter badger turtle "
     "penguin robot dragon beaver mole sparrow hen donkey lamb wolf seal snail crow deer"
 ).split()
 TRAITS = (
-    "little young curious brave shy clever kind cheerful quiet gentle patient clumsy stubborn small "
-    "lively careful playful dreamy"
+    "little young curious brave shy clever kind cheerful quiet gentle patient clumsy stubborn "
+    "small lively careful playful dreamy"
 ).split()
 COLOURS = "red blue green yellow white black golden silver purple orange brown pink grey".split()
 THINGS = (

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (prose is easier to read in one line)
 """Short factual passages about two characters, with questions and JSON extraction over them."""
 
 from __future__ import annotations

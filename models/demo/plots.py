@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (prose is easier to read in one line)
 """The plots of the story world: beats with alternative wordings, as data.
 
 A plot is a list of paragraphs, a paragraph a list of beats, a beat a list of alternatives of which

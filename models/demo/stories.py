@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (prose is easier to read in one line)
 """Stories of 80 to 200 words, the prompts that ask for them, and questions about them."""
 
 from __future__ import annotations

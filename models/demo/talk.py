@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (prose is easier to read in one line)
 """Arithmetic and small talk."""
 
 from __future__ import annotations

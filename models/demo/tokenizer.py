@@ -142,7 +142,7 @@ def main() -> None:
     added = re.compile("|".join(re.escape(t) for t in chat.CONTROL_TOKENS + chat.TAG_TOKENS))
     texts = [
         part
-        for index in range(12_000)
+        for index in range(world.FIRST_DOCUMENTS)
         for text, _ in world.document(index)
         for part in added.split(text)
     ]

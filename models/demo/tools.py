@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (prose is easier to read in one line)
 """Tool calls: a catalogue of tools, requests that need one of them, results and final answers."""
 
 from __future__ import annotations

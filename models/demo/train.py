@@ -20,9 +20,12 @@ import world
 from model import DRAFT, TARGET, Llama
 from tokenizer import Tokenizer
 
-LONG_FROM = 0.93  # from this share of the budget on, rows have the full context length
+LONG_FROM = 0.6  # from this share of the budget on, one step in LONG_EVERY has the full context
+LONG_EVERY = 20
 PROMPT_SHARE = 0.25  # share of the tokens not written by the model that are trained on
 PROMPT_WEIGHT = 0.4
+LONG_TEXT, LONG_TEXT_WEIGHT = 80, 0.5  # a story's tokens count less than those of short answers
+DRAFT_FULL_FROM = 0.7  # before this share of the budget the draft learns in every second step
 Document = tuple[list[int], list[float]]  # token ids, weight of predicting each
 
 
@@ -41,7 +44,8 @@ class Stream:
         for text, written in segments:
             part = self.tokenizer.encode(text)
             ids += part
-            weights += [1.0 if written else 0.0] * len(part)
+            weight = LONG_TEXT_WEIGHT if len(part) > LONG_TEXT else 1.0
+            weights += [weight if written else 0.0] * len(part)
         return ids, weights
 
     def row(self, length: int, long: bool) -> list[Document]:
@@ -60,7 +64,7 @@ class Stream:
             fits = [i for i, document in enumerate(self.pool) if len(document[0]) <= room]
             if not fits:
                 return picked
-            best = 0 if not picked and not long else max(fits, key=lambda i: len(self.pool[i][0]))
+            best = max(fits, key=lambda i: len(self.pool[i][0])) if picked else fits[0]
             picked.append(self.pool.pop(best))
             room -= len(picked[-1][0])
 
@@ -149,13 +153,16 @@ class Learner:
 
 def schedule(progress: float) -> float:
     """Learning-rate factor: a short warm-up, a plateau, then linear to zero."""
-    return min(progress / 0.015 + 0.02, 1.0, max(0.0, (1 - progress) / 0.75))
+    return min(progress / 0.015 + 0.02, 1.0, max(0.0, (1 - progress) / 0.55))
 
 
 def train_step(
-    target: Learner, draft: Learner, batch: tuple[Tensor, Tensor, Tensor], rate: float
+    target: Learner, draft: Learner, batch: tuple[Tensor, Tensor, Tensor], rate: float, both: bool
 ) -> tuple[float, float]:
-    """One update of both models; returns their losses on the text the model writes."""
+    """One update of the target, and of the draft when asked for both.
+
+    Returns the losses on the text that the model writes.
+    """
     tokens, weights, mask = batch
     where = weights[:, 1:].flatten().nonzero()[:, 0]
     weight = weights[:, 1:].flatten()[where]
@@ -167,25 +174,28 @@ def train_step(
         states = model.hidden(tokens, mask)[:, :-1].reshape(-1, model.config.width)[where]
         return F.log_softmax(model.logits(states), -1)
 
-    full = weight == 1
+    full = weight >= LONG_TEXT_WEIGHT
     log_p = log_probabilities(target.model)
     losses = -log_p.gather(1, labels[:, None])[:, 0]
     (losses @ weight / weight.sum()).backward()
     target.step(rate)
+    loss = losses.detach()[full].mean().item()
+    if not both:
+        return loss, 0.0
     probabilities = log_p.detach().exp()
 
     log_q = log_probabilities(draft.model)
     (-(probabilities * log_q).sum(1) @ weight / weight.sum()).backward()
     draft.step(rate)
     draft_losses = -log_q.detach().gather(1, labels[:, None])[:, 0]
-    return losses.detach()[full].mean().item(), draft_losses[full].mean().item()
+    return loss, draft_losses[full].mean().item()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="holds tokenizer.json; checkpoints go here")
     parser.add_argument("--tokens", type=float, default=12e6, help="the whole budget")
-    parser.add_argument("--rows", type=int, default=9)
+    parser.add_argument("--rows", type=int, default=6)
     parser.add_argument("--length", type=int, default=384)
     parser.add_argument("--steps", type=int, default=10**9, help="stop early, for measuring")
     options = parser.parse_args()
@@ -195,8 +205,8 @@ def main() -> None:
     torch.manual_seed(1)
     random.seed(1)
     tokenizer = Tokenizer.load(options.folder / "tokenizer.json")
-    target = Learner(Llama(TARGET), matrix_rate=0.02, adam_rate=0.004)
-    draft = Learner(Llama(DRAFT), matrix_rate=0.02, adam_rate=0.006)
+    target = Learner(Llama(TARGET), matrix_rate=0.012, adam_rate=0.003)
+    draft = Learner(Llama(DRAFT), matrix_rate=0.018, adam_rate=0.005)
     checkpoint = options.folder / "checkpoint.pt"
     seen = step = index = 0
     if checkpoint.exists():
@@ -212,25 +222,28 @@ def main() -> None:
         torch.save(state, checkpoint.with_suffix(".tmp"))
         checkpoint.with_suffix(".tmp").replace(checkpoint)
 
-    start, first, saved_at, sums = time.time(), seen, time.time(), [0.0, 0.0]
+    start, first, saved_at, sums, n_draft = time.time(), seen, time.time(), [0.0, 0.0], 0
     last = step + options.steps
     while seen < options.tokens and step < last:
         progress = seen / options.tokens
-        long = progress >= LONG_FROM
-        rows, length = (2, TARGET.context) if long else (options.rows, options.length)
-        losses = train_step(target, draft, stream.batch(rows, length, long), schedule(progress))
+        long = progress >= LONG_FROM and step % LONG_EVERY == 0
+        rows, length = (1, TARGET.context) if long else (options.rows, options.length)
+        batch = stream.batch(rows, length, long)
+        both = progress > DRAFT_FULL_FROM or step % 2 == 0
+        losses = train_step(target, draft, batch, schedule(progress), both)
         sums = [total + loss for total, loss in zip(sums, losses, strict=True)]
+        n_draft += both
         step += 1
         seen += rows * length
         if step % 20 == 0:
             speed = (seen - first) / (time.time() - start)
-            mean = [total / 20 for total in sums]
-            sums = [0.0, 0.0]
             print(
-                f"step {step} tokens {seen} target {mean[0]:.4f} draft {mean[1]:.4f} "
+                f"step {step} tokens {seen} target {sums[0] / 20:.4f} "
+                f"draft {sums[1] / max(n_draft, 1):.4f} "
                 f"{speed:.0f} tokens/s {time.strftime('%H:%M:%S')}",
                 flush=True,
             )
+            sums, n_draft = [0.0, 0.0], 0
         if time.time() - saved_at > 120:
             save()
             saved_at = time.time()

@@ -12,6 +12,7 @@ import sys
 from dataclasses import dataclass
 
 import chat
+import drills
 import passages
 import stories
 import talk
@@ -20,9 +21,16 @@ from chat import Message, Segment
 
 HELD_OUT = 1_000_000_000
 
-# How many documents of each kind, in per mille. Stories are the longest, so that they still make
-# up more than a third of all tokens.
-MIX = {"story": 240, "raw": 45, "passage": 280, "tools": 130, "arithmetic": 225, "talk": 80}
+# How many documents of each kind, relative to the others, by document number. Stories are long, so
+# that they still make up about a third of all tokens. Drills came when copying was slow to appear.
+KINDS = ("story", "raw", "passage", "tools", "arithmetic", "talk", "drill")
+MIXES = {
+    range(0, 7_900): (240, 45, 280, 130, 225, 80, 0),
+    range(7_900, 12_600): (190, 30, 270, 100, 220, 40, 250),
+    range(12_600, 16_000): (60, 10, 150, 40, 100, 10, 900),
+    range(16_000, 1 << 60): (190, 30, 270, 100, 220, 40, 100),
+}
+FIRST_DOCUMENTS = 7_900
 SYSTEMS = [
     "You are a helpful assistant.", "You are a friendly storyteller.", "Answer briefly.",
     "You are a helpful assistant. Answer from the text.", "You are the Millrace demo model.",
@@ -95,6 +103,8 @@ def _turns(rng: random.Random, kind: str) -> list[tuple[str, str]]:
         return _passage_turns(rng)
     if kind == "arithmetic":
         return [talk.arithmetic_turn(rng) for _ in range(rng.choice([1, 2, 3, 4, 6, 8]))]
+    if kind == "drill":
+        return [drills.drill_turn(rng) for _ in range(rng.randint(1, 4))]
     return [talk.talk_turn(rng) for _ in range(rng.choice([1, 1, 2, 3]))]
 
 
@@ -108,9 +118,13 @@ def _conversation(rng: random.Random, turns: list[tuple[str, str]]) -> list[Segm
 def document(index: int) -> list[Segment]:
     """Training document number `index`."""
     rng = random.Random(index)
-    kind = rng.choices(list(MIX), list(MIX.values()))[0]
+    mix = next(mix for numbers, mix in MIXES.items() if index in numbers)
+    kind = rng.choices(KINDS, mix)[0]
     if kind == "tools":
         return _tool_document(rng)
+    if kind == "drill" and rng.random() < 0.5:
+        line, again = drills.chant(rng)
+        return [(line, False), (again + chat.END_OF_TEXT, True)]
     if kind == "raw":
         text = stories.make_story(rng).text + chat.END_OF_TEXT
         return [(chat.END_OF_TEXT, False), (text, True)] if rng.random() < 0.5 else [(text, True)]
@@ -120,7 +134,8 @@ def document(index: int) -> list[Segment]:
 def long_document(index: int) -> list[Segment]:
     """A long chat of many different turns, for the part of training with the full context."""
     rng = random.Random(-1 - index)
-    kinds = rng.choices(list(MIX), list(MIX.values()), k=rng.randint(4, 14))
+    mix = MIXES[range(16_000, 1 << 60)]
+    kinds = rng.choices(KINDS, mix, k=rng.randint(4, 14))
     return _conversation(rng, [turn for kind in kinds for turn in _turns(rng, kind)])
 
 
