@@ -7,8 +7,8 @@
 // - the mean KL divergence of the next-token distribution from the reference's may not be larger
 //   than llama.cpp's own (by more than a tenth, which is chance: for Q4_0 both programs round their
 //   activations alike, and for the random models a mean over 500 positions is no finer);
-// - Millrace's best token is the reference's wherever the reference's margin is over 0.1, or at
-//   least as often as llama.cpp's is;
+// - Millrace's best token is the reference's wherever the reference's margin is over 0.1, but for one
+//   position in a hundred of the types with 8-bit activations (Q4_0, Q4_K, Q5_K: ADR 1);
 // - Millrace's greedy text is llama.cpp's, but for positions where that margin is below 0.1 or the
 //   reference sides with Millrace. For F32 files no exception is made.
 // Exit status 77: skipped.
@@ -109,7 +109,8 @@ function judge({ name, isExact, nStart, texts }, ours, reference) {
   }));
   ourKl /= count.positions;
   theirKl /= count.positions;
-  const passed = count.differing === 0 && count.wrong <= count.theirsWrong &&
+  const isCoarse = /q4_0|q4_k|q5_k/.test(name);
+  const passed = count.differing === 0 && count.wrong <= (isCoarse ? count.positions / 100 : 0) &&
     ourKl <= Math.max(1.1 * theirKl, noise);
   console.log(
     `${passed ? 'ok  ' : 'FAIL'} ${name.padEnd(22)} KL ours ${ourKl.toExponential(2)}` +
