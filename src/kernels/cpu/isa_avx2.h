@@ -13,6 +13,7 @@ namespace {
 
 struct Avx2 {
   static constexpr int kWidth = 8;
+  static constexpr int kTileRows = 4;
   using F = __m256;
   typedef int I __attribute__((vector_size(32)));
 
@@ -122,8 +123,7 @@ struct Avx2 {
     const __m128i packed = _mm_packs_epi32(_mm256_castsi256_si128((__m256i)a),
                                            _mm256_extracti128_si256((__m256i)a, 1));
     constexpr int kOrder = _MM_SHUFFLE(3, 1, 2, 0);
-    _mm_storeu_si128((__m128i*)p,
-                     _mm_shufflehi_epi16(_mm_shufflelo_epi16(packed, kOrder), kOrder));
+    _mm_storeu_si128((__m128i*)p, _mm_shufflehi_epi16(_mm_shufflelo_epi16(packed, kOrder), kOrder));
   }
   MR_INLINE static F low_bf16(I pairs) { return as_float(shift_left<16>(pairs)); }
   MR_INLINE static F high_bf16(I pairs) {

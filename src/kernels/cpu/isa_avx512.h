@@ -14,6 +14,7 @@ namespace {
 
 struct Avx512 {
   static constexpr int kWidth = 16;
+  static constexpr int kTileRows = 6;
   using F = __m512;
   typedef int I __attribute__((vector_size(64)));
 

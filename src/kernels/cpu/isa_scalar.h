@@ -15,6 +15,8 @@ namespace {
 template <int kLanes>
 struct Scalar {
   static constexpr int kWidth = kLanes;
+  // Activation rows of a matrix product that go through the registers together.
+  static constexpr int kTileRows = kLanes == 16 ? 3 : 2;
   struct F {
     float v[kLanes];
   };

@@ -1,4 +1,5 @@
 // The portable tier, compiled for the baseline processor.
+#define MR_PORTABLE_UNIT
 #include "kernels/cpu/isa_scalar.h"
 #include "kernels/cpu/kernels.inl.h"
 

@@ -4,10 +4,11 @@
 // A format is a struct over an instruction set V:
 //   Activation                      the record of one 128-k block of a row
 //   Block                           128 k of one panel made ready: codes and scales of 32 rows
-//   kTileRows                       activation rows that one tile takes at most
 //   prepare(panel, k, n_k, block)   fills a Block from the panel bytes for k .. k + n_k
-//   tile<kVectors, kRows>(...)      sums[row][lane] += over the block, for kVectors registers of
-//                                   panel rows by kRows activation rows
+//   kUnpacks, unpack(block)         leaves the codes as bytes in the block, if that differs
+//   tile<kVectors, kRows, kDirect>  sums[row][lane] += over the block, for kVectors registers of
+//                                   panel rows by kRows activation rows; direct: unpacks weights in
+//                                   registers, else reads what unpack() left, once for all tiles
 //
 // The order of the sums of one (output row, activation row) pair is that of k alone: the tile
 // shape and the blocking of rows below only choose which pairs are computed next to each other.
@@ -25,6 +26,10 @@ constexpr int64_t kPassBytes = 256 << 10;
 // Panels walked side by side when few rows come: as many read streams of memory.
 constexpr int kStreams = 4;
 
+// Registers of panel rows in a tile of kRows (up to V::kTileRows) activation rows.
+template <int kRows>
+constexpr int kTileVectors = kRows <= 2 ? 4 : 2;
+
 // Where a tile reads and writes: activation row r at rows + r * row_bytes, already at the block's
 // record; sums of row r at sums + r * kPanelRows.
 struct TileRows {
@@ -38,32 +43,38 @@ MR_INLINE const Record& record(const TileRows& tile, int row) {
   return *reinterpret_cast<const Record*>(tile.rows + row * tile.row_bytes);
 }
 
-template <class V, class Format, int kRows>
+template <class V, class Format, int kRows, bool kDirect>
 MR_INLINE void tile_panel(const typename Format::Block& block, const TileRows& tile) {
   constexpr int kRegisters = kPanelRows / V::kWidth;
-  constexpr int kWanted = Format::template vectors<kRows>();
-  constexpr int kVectors = kWanted < kRegisters ? kWanted : kRegisters;
+  constexpr int kVectors = kTileVectors<kRows> < kRegisters ? kTileVectors<kRows> : kRegisters;
   for (int v = 0; v < kRegisters; v += kVectors) {
-    Format::template tile<kVectors, kRows>(block, v * V::kWidth, tile);
+    Format::template tile<kVectors, kRows, kDirect>(block, v * V::kWidth, tile);
   }
 }
 
-template <class V, class Format, int kRows>
+template <class V, class Format, int kRows, bool kDirect>
 void tile_at_most(const typename Format::Block& block, const TileRows& tile, int n_rows) {
   if (n_rows == kRows) {
-    tile_panel<V, Format, kRows>(block, tile);
+    tile_panel<V, Format, kRows, kDirect>(block, tile);
   } else if constexpr (kRows > 1) {
-    tile_at_most<V, Format, kRows - 1>(block, tile, n_rows);
+    tile_at_most<V, Format, kRows - 1, kDirect>(block, tile, n_rows);
   }
 }
 
 template <class V, class Format>
-MR_INLINE void tile_rows(const typename Format::Block& block, TileRows tile, int n_rows) {
-  for (; n_rows > 0; n_rows -= Format::kTileRows) {
-    tile_at_most<V, Format, Format::kTileRows>(
-        block, tile, n_rows < Format::kTileRows ? n_rows : Format::kTileRows);
-    tile.rows += Format::kTileRows * tile.row_bytes;
-    tile.sums += Format::kTileRows * kPanelRows;
+MR_INLINE void tile_rows(typename Format::Block& block, TileRows tile, int n_rows) {
+  constexpr int kMost = V::kTileRows;
+  if (n_rows <= kMost) {
+    tile_at_most<V, Format, kMost, true>(block, tile, n_rows);
+    return;
+  }
+  if constexpr (Format::kUnpacks) {
+    Format::unpack(block);
+  }
+  for (; n_rows > 0; n_rows -= kMost) {
+    tile_at_most<V, Format, kMost, !Format::kUnpacks>(block, tile, n_rows < kMost ? n_rows : kMost);
+    tile.rows += kMost * tile.row_bytes;
+    tile.sums += kMost * kPanelRows;
   }
 }
 
@@ -104,10 +115,11 @@ void multiply_panels(const LinearJob& job, int64_t panel, int n_panels, int64_t 
 
 template <class V, class Format>
 void linear_panels(const LinearJob& job) {
-  const int64_t fit = kPassBytes / job.row_bytes / Format::kTileRows * Format::kTileRows;
-  const int64_t at_least = fit < 4 * Format::kTileRows ? 4 * Format::kTileRows : fit;
+  constexpr int kMost = V::kTileRows;
+  const int64_t fit = kPassBytes / job.row_bytes / kMost * kMost;
+  const int64_t at_least = fit < 4 * kMost ? 4 * kMost : fit;
   const int64_t pass_rows = at_least < kMaxPassRows ? at_least : kMaxPassRows;
-  const int streams = job.n_rows <= Format::kTileRows ? kStreams : 1;
+  const int streams = job.n_rows <= kMost ? kStreams : 1;
   for (int64_t row = 0; row < job.n_rows; row += pass_rows) {
     const int64_t left = job.n_rows - row;
     const int n_rows = static_cast<int>(left < pass_rows ? left : pass_rows);

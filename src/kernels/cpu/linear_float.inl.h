@@ -57,18 +57,14 @@ template <class V, class Codec>
 struct FloatPanel {
   using Activation = FloatRecord;
   using Block = FloatBlock;
-  static constexpr int kTileRows = V::kWidth == 16 ? 6 : 3;
-  template <int kRows>
-  static constexpr int vectors() {
-    return 4;
-  }
+  static constexpr bool kUnpacks = false;
 
   MR_INLINE static void prepare(const uint8_t* panel, int64_t k, int n_k, Block& block) {
     block.weights = panel + k / Codec::kStep * Codec::kStepBytes;
     block.n_k = n_k;
   }
 
-  template <int kVectors, int kRows>
+  template <int kVectors, int kRows, bool kDirect>
   MR_INLINE static void tile(const Block& block, int lane, const TileRows& rows) {
     using F = typename V::F;
     F sum[kVectors][kRows];

@@ -9,57 +9,63 @@
 namespace millrace::kernels {
 namespace {
 
+// 128 k of 8-bit codes with a scale, and perhaps an offset, per kGroup k and row.
 template <int kGroup, bool kHasOffsets>
 struct ByteBlock {
   static constexpr int kGroups = kActivationBlock / kGroup;
-  const uint8_t* codes;  // [n_k / 4][32][4], group of 32 g at codes + g * group_bytes
+  const uint8_t* codes;  // [8][32][4] per 32 k, at codes + group * group_bytes
   int64_t group_bytes;
   int n_groups;  // of 32 k
   alignas(64) float scales[kGroups][kPanelRows];
   alignas(64) float offsets[kHasOffsets ? kGroups : 1][kPanelRows];
 };
 
+template <bool kFirst, class A, class B>
+struct Chosen {
+  using Type = A;
+};
+template <class A, class B>
+struct Chosen<false, A, B> {
+  using Type = B;
+};
+template <bool kFirst, class A, class B>
+using Choose = typename Chosen<kFirst, A, B>::Type;
+
+// Reads the codes of quad kQuad of the kStep-th kGroup values of a group of 32, for one register of
+// rows from `lane` on.
+template <class V, int kGroup>
+struct ByteCodes {
+  template <int kStep, int kQuad, class Block>
+  MR_INLINE static typename V::I load(const Block& block, int group, int lane) {
+    constexpr int kAt = kStep * (kGroup / 4) + kQuad;
+    return V::load_i(block.codes + group * block.group_bytes + kAt * (4 * kPanelRows) + 4 * lane);
+  }
+};
+
 // kShift: the code of weight zero is 1 << kShift; with offsets it is 0 and kShift unused.
-template <class V, int kGroup, int kShift, bool kHasOffsets>
+// DirectCodes reads codes for direct tiles, ByteCodes what was unpacked.
+template <class V,
+          int kGroup,
+          int kShift,
+          bool kHasOffsets,
+          class DirectCodes = ByteCodes<V, kGroup>>
 struct Int16Tile {
   using Activation = Int16Block;
-  using Block = ByteBlock<kGroup, kHasOffsets>;
-  static constexpr int kTileRows = V::kWidth == 16 ? 6 : 4;
-  template <int kRows>
-  static constexpr int vectors() {
-    return kRows <= 2 ? 4 : 2;
-  }
 
-  template <int kVectors, int kRows>
+  template <int kVectors, int kRows, bool kDirect, class Block>
   MR_INLINE static void tile(const Block& block, int lane, const TileRows& rows) {
     using F = typename V::F;
-    using I = typename V::I;
-    constexpr int kSteps = 32 / kGroup;
+    using Codes = Choose<kDirect, DirectCodes, ByteCodes<V, kGroup>>;
     F total[kVectors][kRows];
     MR_UNROLL for (int v = 0; v < kVectors; ++v) {
       MR_UNROLL for (int r = 0; r < kRows; ++r) {
         total[v][r] = V::zero();
       }
     }
-    for (int step = 0; step < block.n_groups * kSteps; ++step) {
-      const uint8_t* codes = block.codes + step / kSteps * block.group_bytes +
-                             step % kSteps * (kGroup * kPanelRows) + lane * 4;
-      I sum[kVectors][kRows];
-      MR_UNROLL for (int r = 0; r < kRows; ++r) {
-        const I start = start_of(record<Activation>(rows, r), step);
-        MR_UNROLL for (int v = 0; v < kVectors; ++v) {
-          sum[v][r] = start;
-        }
-      }
-      add_products<kVectors, kRows>(sum, codes, rows, step * kGroup);
-      MR_UNROLL for (int v = 0; v < kVectors; ++v) {
-        const F scale = V::load(&block.scales[step][lane + v * V::kWidth]);
-        MR_UNROLL for (int r = 0; r < kRows; ++r) {
-          total[v][r] = V::fma(V::to_float(sum[v][r]), scale, total[v][r]);
-        }
-      }
-      if constexpr (kHasOffsets) {
-        add_offsets<kVectors, kRows>(total, block, step, lane, rows);
+    for (int group = 0; group < block.n_groups; ++group) {
+      add_step<Codes, 0>(total, block, group, lane, rows);
+      if constexpr (kSteps == 2) {
+        add_step<Codes, 1>(total, block, group, lane, rows);
       }
     }
     MR_UNROLL for (int r = 0; r < kRows; ++r) {
@@ -72,43 +78,76 @@ struct Int16Tile {
   }
 
  private:
+  static constexpr int kSteps = 32 / kGroup;
+
+  template <class Codes, int kStep, int kVectors, int kRows, class Block>
+  MR_INLINE static void add_step(typename V::F (&total)[kVectors][kRows],
+                                 const Block& block,
+                                 int group,
+                                 int lane,
+                                 const TileRows& rows) {
+    using I = typename V::I;
+    const int step = group * kSteps + kStep;
+    I sum[kVectors][kRows];
+    MR_UNROLL for (int r = 0; r < kRows; ++r) {
+      const I start = start_of(record<Activation>(rows, r), step);
+      MR_UNROLL for (int v = 0; v < kVectors; ++v) {
+        sum[v][r] = start;
+      }
+    }
+    add_quads<Codes, kStep, 0>(sum, block, group, lane, rows);
+    MR_UNROLL for (int v = 0; v < kVectors; ++v) {
+      const auto scale = V::load(&block.scales[step][lane + v * V::kWidth]);
+      MR_UNROLL for (int r = 0; r < kRows; ++r) {
+        total[v][r] = V::fma(V::to_float(sum[v][r]), scale, total[v][r]);
+      }
+    }
+    if constexpr (kHasOffsets) {
+      add_offsets(total, block, step, lane, rows);
+    }
+  }
+
   // Codes are q + zero: start from -zero * sum(values).
   MR_INLINE static typename V::I start_of(const Int16Block& row, int step) {
     if constexpr (kHasOffsets) {
       return V::zero_i();
     } else {
-      const int32_t* minus_sum = kGroup == 16 ? row.minus_sums16 : row.minus_sums32;
-      return V::template shift_left<kShift>(V::broadcast(minus_sum + step));
+      const int32_t* minus_sums = kGroup == 16 ? row.minus_sums16 : row.minus_sums32;
+      return V::template shift_left<kShift>(V::broadcast(minus_sums + step));
     }
   }
 
-  template <int kVectors, int kRows>
-  MR_INLINE static void add_products(typename V::I (&sum)[kVectors][kRows],
-                                     const uint8_t* codes,
-                                     const TileRows& rows,
-                                     int k) {
+  // Quad kQuad of the step and those after it.
+  template <class Codes, int kStep, int kQuad, int kVectors, int kRows, class Block>
+  MR_INLINE static void add_quads(typename V::I (&sum)[kVectors][kRows],
+                                  const Block& block,
+                                  int group,
+                                  int lane,
+                                  const TileRows& rows) {
     using I = typename V::I;
-    for (int quad = 0; quad < kGroup / 4; ++quad) {
-      I even[kVectors];
-      I odd[kVectors];
+    I even[kVectors];
+    I odd[kVectors];
+    MR_UNROLL for (int v = 0; v < kVectors; ++v) {
+      const I code = Codes::template load<kStep, kQuad>(block, group, lane + v * V::kWidth);
+      even[v] = V::even_bytes(code);
+      odd[v] = V::odd_bytes(code);
+    }
+    MR_UNROLL for (int r = 0; r < kRows; ++r) {
+      const int16_t* values =
+          record<Activation>(rows, r).values + 32 * group + kGroup * kStep + 4 * kQuad;
+      const I a02 = V::broadcast(values);
+      const I a13 = V::broadcast(values + 2);
       MR_UNROLL for (int v = 0; v < kVectors; ++v) {
-        const I code = V::load_i(codes + quad * (4 * kPanelRows) + v * (4 * V::kWidth));
-        even[v] = V::even_bytes(code);
-        odd[v] = V::odd_bytes(code);
+        sum[v][r] = V::dot2(sum[v][r], even[v], a02);
+        sum[v][r] = V::dot2(sum[v][r], odd[v], a13);
       }
-      MR_UNROLL for (int r = 0; r < kRows; ++r) {
-        const int16_t* values = record<Activation>(rows, r).values + k + 4 * quad;
-        const I a02 = V::broadcast(values);
-        const I a13 = V::broadcast(values + 2);
-        MR_UNROLL for (int v = 0; v < kVectors; ++v) {
-          sum[v][r] = V::dot2(sum[v][r], even[v], a02);
-          sum[v][r] = V::dot2(sum[v][r], odd[v], a13);
-        }
-      }
+    }
+    if constexpr (kQuad + 1 < kGroup / 4) {
+      add_quads<Codes, kStep, kQuad + 1>(sum, block, group, lane, rows);
     }
   }
 
-  template <int kVectors, int kRows>
+  template <int kVectors, int kRows, class Block>
   MR_INLINE static void add_offsets(typename V::F (&total)[kVectors][kRows],
                                     const Block& block,
                                     int step,
@@ -128,6 +167,7 @@ struct Int16Tile {
 template <class V>
 struct Q8_0Panel : Int16Tile<V, 32, 7, false> {
   using Block = ByteBlock<32, false>;
+  static constexpr bool kUnpacks = false;
 
   MR_INLINE static void prepare(const uint8_t* panel, int64_t k, int n_k, Block& block) {
     constexpr int kBytes = kPanelInfo[static_cast<int>(PanelFormat::kQ8_0)].block_bytes;
@@ -146,6 +186,7 @@ struct Q8_0Panel : Int16Tile<V, 32, 7, false> {
 template <class V>
 struct Grouped8Panel : Int16Tile<V, 16, 0, true> {
   using Block = ByteBlock<16, true>;
+  static constexpr bool kUnpacks = false;
 
   MR_INLINE static void prepare(const uint8_t* panel, int64_t k, int n_k, Block& block) {
     constexpr int kBytes = kPanelInfo[static_cast<int>(PanelFormat::kGrouped8)].block_bytes;
@@ -161,24 +202,56 @@ struct Grouped8Panel : Int16Tile<V, 16, 0, true> {
   }
 };
 
+// Group of 32 k: nibbles [4][32][4], bit pairs [2][32][4].
+constexpr int kQ6_KGroupBytes = 6 * 4 * kPanelRows;
+
 template <class V>
-struct Q6_KPanel : Int16Tile<V, 16, 5, false> {
+struct Q6_KCodes {
+  // Quad kQuad of the first (0) or second (1) 16 k.
+  template <int kStep, int kQuad, class Block>
+  MR_INLINE static typename V::I load(const Block& block, int group, int lane) {
+    constexpr int kQuadBytes = 4 * kPanelRows;
+    constexpr int kBit = 4 * (kQuad % 2) + 2 * kStep;  // where the pair is in its byte
+    const uint8_t* from = block.packed + group * kQ6_KGroupBytes + 4 * lane;
+    auto low = V::load_i(from + kQuad * kQuadBytes);
+    if constexpr (kStep == 1) {
+      low = V::template shift_right<4>(low);
+    }
+    auto high = V::load_i(from + (4 + kQuad / 2) * kQuadBytes);
+    if constexpr (kBit < 4) {
+      high = V::template shift_left<4 - kBit>(high);
+    } else if constexpr (kBit > 4) {
+      high = V::template shift_right<kBit - 4>(high);
+    }
+    return V::or_i(V::and_i(low, V::set1_i(0x0f0f0f0f)), V::and_i(high, V::set1_i(0x30303030)));
+  }
+};
+
+template <class V>
+struct Q6_KPanel : Int16Tile<V, 16, 5, false, Q6_KCodes<V>> {
+  static constexpr bool kUnpacks = true;
   struct Block : ByteBlock<16, false> {
+    const uint8_t* packed;
     alignas(64) uint8_t unpacked[kActivationBlock * kPanelRows];
   };
 
   MR_INLINE static void prepare(const uint8_t* panel, int64_t k, int n_k, Block& block) {
     constexpr int kBytes = kPanelInfo[static_cast<int>(PanelFormat::kQ6_K)].block_bytes;
-    constexpr int kGroupBytes = 6 * kPanelRows * 4;
     const uint8_t* from = panel + k / 256 * kBytes;
     const int half = static_cast<int>(k / 128 % 2);
     block.codes = block.unpacked;
     block.group_bytes = 32 * kPanelRows;
     block.n_groups = n_k / 32;
+    block.packed = from + 18 * kPanelRows + half * 4 * kQ6_KGroupBytes;
     prepare_scales(from, from + 2 * kPanelRows + half * 8 * kPanelRows, block);
-    const uint8_t* groups = from + 18 * kPanelRows + half * 4 * kGroupBytes;
-    for (int g = 0; g < 4; ++g) {
-      unpack_group(groups + g * kGroupBytes, block.unpacked + g * block.group_bytes);
+  }
+
+  MR_INLINE static void unpack(Block& block) {
+    for (int group = 0; group < 4; ++group) {
+      for (int lane = 0; lane < kPanelRows; lane += V::kWidth) {
+        unpack_quads<0, 0>(block, group, lane);
+        unpack_quads<1, 0>(block, group, lane);
+      }
     }
   }
 
@@ -194,24 +267,13 @@ struct Q6_KPanel : Int16Tile<V, 16, 5, false> {
     }
   }
 
-  // Nibbles [4][32][4] and bit pairs [2][32][4] -> codes [8][32][4].
-  MR_INLINE static void unpack_group(const uint8_t* from, uint8_t* codes) {
-    constexpr int kQuad = 4 * kPanelRows;
-    const auto nibble = V::set1_i(0x0f0f0f0f);
-    const auto pair = V::set1_i(0x30303030);
-    const auto store = [&](int quad, int at, typename V::I low, typename V::I high) {
-      V::store_i(codes + quad * kQuad + at, V::or_i(V::and_i(low, nibble), V::and_i(high, pair)));
-    };
-    for (int at = 0; at < kQuad; at += 4 * V::kWidth) {
-      for (int p = 0; p < 2; ++p) {
-        const auto first = V::load_i(from + (2 * p) * kQuad + at);
-        const auto second = V::load_i(from + (2 * p + 1) * kQuad + at);
-        const auto bits = V::load_i(from + (4 + p) * kQuad + at);
-        store(2 * p, at, first, V::template shift_left<4>(bits));
-        store(2 * p + 4, at, V::template shift_right<4>(first), V::template shift_left<2>(bits));
-        store(2 * p + 1, at, second, bits);
-        store(2 * p + 5, at, V::template shift_right<4>(second), V::template shift_right<2>(bits));
-      }
+  template <int kStep, int kQuad>
+  MR_INLINE static void unpack_quads(Block& block, int group, int lane) {
+    uint8_t* to = block.unpacked + group * block.group_bytes;
+    V::store_i(to + (4 * kStep + kQuad) * (4 * kPanelRows) + 4 * lane,
+               Q6_KCodes<V>::template load<kStep, kQuad>(block, group, lane));
+    if constexpr (kQuad < 3) {
+      unpack_quads<kStep, kQuad + 1>(block, group, lane);
     }
   }
 };

@@ -8,41 +8,44 @@
 namespace millrace::kernels {
 namespace {
 
-template <class V>
-struct Int8Shape {
-  static constexpr int kTileRows = V::kWidth == 16 ? 6 : 4;
-  template <int kRows>
-  static constexpr int vectors() {
-    return kRows <= 2 ? 4 : 2;
-  }
+// 128 k of nibbles, and where unpack_groups leaves them as bytes.
+struct NibbleBlock {
+  const uint8_t* nibbles;  // group g at nibbles + g * group_bytes: [4][32][4]
+  int64_t group_bytes;
+  int n_groups;
+  alignas(64) uint8_t codes[4][32 * kPanelRows];  // [8][32][4] a group
 };
 
-// Nibbles [4][32][4] -> codes [8][32][4].
 template <class V>
-MR_INLINE void unpack_nibbles(const uint8_t* from, uint8_t* codes) {
+MR_INLINE void unpack_groups(NibbleBlock& block) {
   constexpr int kHalf = 16 * kPanelRows;
-  const auto nibble = V::set1_i(0x0f0f0f0f);
-  for (int at = 0; at < kHalf; at += 4 * V::kWidth) {
-    const auto both = V::load_i(from + at);
-    V::store_i(codes + at, V::and_i(both, nibble));
-    V::store_i(codes + kHalf + at, V::and_i(V::template shift_right<4>(both), nibble));
+  const auto mask = V::set1_i(0x0f0f0f0f);
+  for (int g = 0; g < block.n_groups; ++g) {
+    const uint8_t* from = block.nibbles + g * block.group_bytes;
+    for (int at = 0; at < kHalf; at += 4 * V::kWidth) {
+      const auto both = V::load_i(from + at);
+      V::store_i(block.codes[g] + at, V::and_i(both, mask));
+      V::store_i(block.codes[g] + kHalf + at, V::and_i(V::template shift_right<4>(both), mask));
+    }
   }
 }
 
-// sum += codes [8][32][4] times the values of one group of 32.
+// sum += codes of group g, lanes from `lane` on, times the rows' values of that group.
 template <class V, class Activation, int kVectors, int kRows>
-MR_INLINE void add_quads(typename V::Quads (&sum)[kVectors][kRows],
-                         const uint8_t* codes,
-                         const TileRows& rows,
-                         int k) {
+MR_INLINE void add_unpacked(typename V::Quads (&sum)[kVectors][kRows],
+                            const NibbleBlock& block,
+                            int g,
+                            int lane,
+                            const TileRows& rows) {
   using I = typename V::I;
+  const uint8_t* codes = block.codes[g] + 4 * lane;
   MR_UNROLL for (int quad = 0; quad < 8; ++quad) {
     I code[kVectors];
     MR_UNROLL for (int v = 0; v < kVectors; ++v) {
       code[v] = V::load_i(codes + quad * (4 * kPanelRows) + v * (4 * V::kWidth));
     }
     MR_UNROLL for (int r = 0; r < kRows; ++r) {
-      const I values = V::broadcast(record<Activation>(rows, r).values + k + 4 * quad);
+      const I values = V::broadcast(record<Activation>(rows, r).values + 32 * g + 4 * quad);
       MR_UNROLL for (int v = 0; v < kVectors; ++v) {
         sum[v][r] = V::dot4(sum[v][r], code[v], values);
       }
@@ -50,28 +53,71 @@ MR_INLINE void add_quads(typename V::Quads (&sum)[kVectors][kRows],
   }
 }
 
+// The same from the nibbles.
+template <class V, class Activation, int kVectors, int kRows>
+MR_INLINE void add_direct(typename V::Quads (&sum)[kVectors][kRows],
+                          const NibbleBlock& block,
+                          int g,
+                          int lane,
+                          const TileRows& rows) {
+  using I = typename V::I;
+  const uint8_t* nibbles = block.nibbles + g * block.group_bytes + 4 * lane;
+  const I mask = V::set1_i(0x0f0f0f0f);
+  MR_UNROLL for (int quad = 0; quad < 4; ++quad) {
+    MR_UNROLL for (int v = 0; v < kVectors; ++v) {
+      const I both = V::load_i(nibbles + quad * (4 * kPanelRows) + v * (4 * V::kWidth));
+      const I low = V::and_i(both, mask);
+      const I high = V::and_i(V::template shift_right<4>(both), mask);
+      MR_UNROLL for (int r = 0; r < kRows; ++r) {
+        const int8_t* values = record<Activation>(rows, r).values + 32 * g + 4 * quad;
+        sum[v][r] = V::dot4(sum[v][r], low, V::broadcast(values));
+        sum[v][r] = V::dot4(sum[v][r], high, V::broadcast(values + 16));
+      }
+    }
+  }
+}
+
+template <class V, class Activation, bool kDirect, int kVectors, int kRows>
+MR_INLINE void group_sums(typename V::Quads (&sum)[kVectors][kRows],
+                          const NibbleBlock& block,
+                          int g,
+                          int lane,
+                          const TileRows& rows) {
+  MR_UNROLL for (int v = 0; v < kVectors; ++v) {
+    MR_UNROLL for (int r = 0; r < kRows; ++r) {
+      sum[v][r] = V::quads_zero();
+    }
+  }
+  if constexpr (kDirect) {
+    add_direct<V, Activation>(sum, block, g, lane, rows);
+  } else {
+    add_unpacked<V, Activation>(sum, block, g, lane, rows);
+  }
+}
+
 template <class V>
-struct Q4_0Panel : Int8Shape<V> {
+struct Q4_0Panel {
   using Activation = Int8Per32Block;
-  struct Block {
-    int n_groups;
+  static constexpr bool kUnpacks = true;
+  struct Block : NibbleBlock {
     alignas(64) float scales[4][kPanelRows];
-    alignas(64) uint8_t codes[4][32 * kPanelRows];
   };
 
   MR_INLINE static void prepare(const uint8_t* panel, int64_t k, int n_k, Block& block) {
     constexpr int kBytes = kPanelInfo[static_cast<int>(PanelFormat::kQ4_0)].block_bytes;
     const uint8_t* from = panel + k / 32 * kBytes;
+    block.nibbles = from + 2 * kPanelRows;
+    block.group_bytes = kBytes;
     block.n_groups = n_k / 32;
-    for (int g = 0; g < block.n_groups; ++g, from += kBytes) {
+    for (int g = 0; g < block.n_groups; ++g) {
       for (int row = 0; row < kPanelRows; row += V::kWidth) {
-        V::store(&block.scales[g][row], V::load_f16(from + 2 * row));
+        V::store(&block.scales[g][row], V::load_f16(from + g * kBytes + 2 * row));
       }
-      unpack_nibbles<V>(from + 2 * kPanelRows, block.codes[g]);
     }
   }
+  MR_INLINE static void unpack(Block& block) { unpack_groups<V>(block); }
 
-  template <int kVectors, int kRows>
+  template <int kVectors, int kRows, bool kDirect>
   MR_INLINE static void tile(const Block& block, int lane, const TileRows& rows) {
     using F = typename V::F;
     F total[kVectors][kRows];
@@ -82,12 +128,7 @@ struct Q4_0Panel : Int8Shape<V> {
     }
     for (int g = 0; g < block.n_groups; ++g) {
       typename V::Quads sum[kVectors][kRows];
-      MR_UNROLL for (int v = 0; v < kVectors; ++v) {
-        MR_UNROLL for (int r = 0; r < kRows; ++r) {
-          sum[v][r] = V::quads_zero();
-        }
-      }
-      add_quads<V, Activation>(sum, block.codes[g] + 4 * lane, rows, 32 * g);
+      group_sums<V, Activation, kDirect>(sum, block, g, lane, rows);
       MR_UNROLL for (int r = 0; r < kRows; ++r) {
         const Activation& row = record<Activation>(rows, r);
         const F row_scale = V::set1(row.scales[g]);
@@ -108,14 +149,14 @@ struct Q4_0Panel : Int8Shape<V> {
 };
 
 template <class V>
-struct Q4_KPanel : Int8Shape<V> {
+struct Q4_KPanel {
   using Activation = Int8Block;
-  struct Block {
+  static constexpr bool kUnpacks = true;
+  struct Block : NibbleBlock {
     alignas(64) float d[kPanelRows];
     alignas(64) float dmin[kPanelRows];
     alignas(64) int32_t scales[4][kPanelRows];  // as V::GroupScale
     alignas(64) int32_t mins[2][kPanelRows];    // of two groups, 16 bits each
-    alignas(64) uint8_t codes[4][32 * kPanelRows];
   };
 
   MR_INLINE static void prepare(const uint8_t* panel, int64_t k, int /*n_k*/, Block& block) {
@@ -133,13 +174,13 @@ struct Q4_KPanel : Int8Shape<V> {
     } else {
       prepare_scales<4>(low, high, block);
     }
-    const uint8_t* nibbles = from + 16 * kPanelRows + half * 4 * (16 * kPanelRows);
-    for (int g = 0; g < 4; ++g) {
-      unpack_nibbles<V>(nibbles + g * (16 * kPanelRows), block.codes[g]);
-    }
+    block.group_bytes = 16 * kPanelRows;
+    block.nibbles = from + 16 * kPanelRows + half * 4 * block.group_bytes;
+    block.n_groups = 4;
   }
+  MR_INLINE static void unpack(Block& block) { unpack_groups<V>(block); }
 
-  template <int kVectors, int kRows>
+  template <int kVectors, int kRows, bool kDirect>
   MR_INLINE static void tile(const Block& block, int lane, const TileRows& rows) {
     typename V::ScaledSum total[kVectors][kRows];
     MR_UNROLL for (int v = 0; v < kVectors; ++v) {
@@ -149,12 +190,7 @@ struct Q4_KPanel : Int8Shape<V> {
     }
     for (int g = 0; g < 4; ++g) {
       typename V::Quads sum[kVectors][kRows];
-      MR_UNROLL for (int v = 0; v < kVectors; ++v) {
-        MR_UNROLL for (int r = 0; r < kRows; ++r) {
-          sum[v][r] = V::quads_zero();
-        }
-      }
-      add_quads<V, Activation>(sum, block.codes[g] + 4 * lane, rows, 32 * g);
+      group_sums<V, Activation, kDirect>(sum, block, g, lane, rows);
       MR_UNROLL for (int v = 0; v < kVectors; ++v) {
         const auto scale = V::load_group_scale(&block.scales[g][lane + v * V::kWidth]);
         MR_UNROLL for (int r = 0; r < kRows; ++r) {

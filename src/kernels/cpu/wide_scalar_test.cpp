@@ -1,3 +1,4 @@
+#define MR_PORTABLE_UNIT
 #include "kernels/cpu/isa_scalar.h"
 #include "kernels/cpu/kernels.inl.h"
 #include "kernels/cpu/wide_scalar_testing.h"
