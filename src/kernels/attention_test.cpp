@@ -22,7 +22,7 @@ namespace {
 class Sequence {
  public:
   Sequence(const KernelTable& table, KvType type, int head_dim, int n_tokens, uint64_t seed)
-      : table_(table), format_{type, head_dim}, n_tokens_(n_tokens) {
+      : table_(table), format_{type, head_dim} {
     const int n_blocks = (n_tokens + PageFormat::kTokens - 1) / PageFormat::kTokens;
     block_bytes_ = format_.bytes() + 128;
     memory_ = Buffer::allocate(size_t(2 * n_blocks + 1) * block_bytes_);
@@ -108,7 +108,6 @@ class Sequence {
 
   const KernelTable& table_;
   PageFormat format_;
-  int n_tokens_;
   size_t block_bytes_ = 0;
   Buffer memory_;
   std::vector<uint32_t> blocks_;

@@ -74,6 +74,45 @@ struct Scratch {
   float* scores;   // [4, kPage]
 };
 
+// sum[r][n] += x[r][2i] * pair(n).first + x[r][2i + 1] * pair(n).second, in this order. How the
+// loops nest is a matter of registers alone: few rows keep their factors, more rows keep the pairs.
+template <class V, int kRows, int kVectors, class Pairs>
+MR_INLINE void add_pair(const float* const* x,
+                        int i,
+                        const Pairs& pair,
+                        typename V::F (&sum)[kRows][kVectors]) {
+  using F = typename V::F;
+  if constexpr (kRows <= 2) {
+    F first[kRows], second[kRows];
+    MR_UNROLL for (int r = 0; r < kRows; ++r) {
+      first[r] = V::set1(x[r][2 * i]);
+      second[r] = V::set1(x[r][2 * i + 1]);
+    }
+    MR_UNROLL for (int n = 0; n < kVectors; ++n) {
+      const auto values = pair(n);
+      MR_UNROLL for (int r = 0; r < kRows; ++r) {
+        sum[r][n] = V::fma(first[r], values.first, sum[r][n]);
+        sum[r][n] = V::fma(second[r], values.second, sum[r][n]);
+      }
+    }
+  } else {
+    F first[kVectors], second[kVectors];
+    MR_UNROLL for (int n = 0; n < kVectors; ++n) {
+      const auto values = pair(n);
+      first[n] = values.first;
+      second[n] = values.second;
+    }
+    MR_UNROLL for (int r = 0; r < kRows; ++r) {
+      const F factor = V::set1(x[r][2 * i]);
+      MR_UNROLL for (int n = 0; n < kVectors; ++n) sum[r][n] = V::fma(factor, first[n], sum[r][n]);
+    }
+    MR_UNROLL for (int r = 0; r < kRows; ++r) {
+      const F factor = V::set1(x[r][2 * i + 1]);
+      MR_UNROLL for (int n = 0; n < kVectors; ++n) sum[r][n] = V::fma(factor, second[n], sum[r][n]);
+    }
+  }
+}
+
 // scores[r][token] = q row r . k token, for tokens 0 .. n_tokens rounded up to whole tiles.
 template <class V, class Page, int kRows>
 MR_INLINE void score_tile(
@@ -82,25 +121,15 @@ MR_INLINE void score_tile(
   constexpr int kVectors = tile_vectors<V, kRows>();
   for (int token = 0; token < n_tokens; token += kVectors * V::kWidth) {
     F sum[kRows][kVectors];
-    for (int r = 0; r < kRows; ++r) {
-      for (int n = 0; n < kVectors; ++n) sum[r][n] = V::zero();
+    MR_UNROLL for (int r = 0; r < kRows; ++r) {
+      MR_UNROLL for (int n = 0; n < kVectors; ++n) sum[r][n] = V::zero();
     }
     for (int i = 0; i < head_dim / 2; ++i) {
-      F first[kRows], second[kRows];
-      for (int r = 0; r < kRows; ++r) {
-        first[r] = V::set1(q[r][2 * i]);
-        second[r] = V::set1(q[r][2 * i + 1]);
-      }
-      for (int n = 0; n < kVectors; ++n) {
-        const auto keys = Page::keys(k, i, token + n * V::kWidth);
-        for (int r = 0; r < kRows; ++r) {
-          sum[r][n] = V::fma(first[r], keys.first, sum[r][n]);
-          sum[r][n] = V::fma(second[r], keys.second, sum[r][n]);
-        }
-      }
+      const auto keys = [&](int n) { return Page::keys(k, i, token + n * V::kWidth); };
+      add_pair<V, kRows, kVectors>(q, i, keys, sum);
     }
-    for (int r = 0; r < kRows; ++r) {
-      for (int n = 0; n < kVectors; ++n) {
+    MR_UNROLL for (int r = 0; r < kRows; ++r) {
+      MR_UNROLL for (int n = 0; n < kVectors; ++n) {
         V::store(scores + r * kPage + token + n * V::kWidth, sum[r][n]);
       }
     }
@@ -145,25 +174,17 @@ MR_INLINE void mix_dims(const float* const* p,
                         float* const* output) {
   using F = typename V::F;
   F sum[kRows][kVectors];
-  for (int r = 0; r < kRows; ++r) {
-    for (int n = 0; n < kVectors; ++n) sum[r][n] = V::load(output[r] + dim + n * V::kWidth);
+  MR_UNROLL for (int r = 0; r < kRows; ++r) {
+    MR_UNROLL for (int n = 0; n < kVectors; ++n) sum[r][n] =
+        V::load(output[r] + dim + n * V::kWidth);
   }
   for (int i = first_pair; i < end_pair; ++i) {
-    F first[kRows], second[kRows];
-    for (int r = 0; r < kRows; ++r) {
-      first[r] = V::set1(p[r][2 * i]);
-      second[r] = V::set1(p[r][2 * i + 1]);
-    }
-    for (int n = 0; n < kVectors; ++n) {
-      const auto values = Page::values(v, i, dim + n * V::kWidth, v_dim);
-      for (int r = 0; r < kRows; ++r) {
-        sum[r][n] = V::fma(first[r], values.first, sum[r][n]);
-        sum[r][n] = V::fma(second[r], values.second, sum[r][n]);
-      }
-    }
+    const auto values = [&](int n) { return Page::values(v, i, dim + n * V::kWidth, v_dim); };
+    add_pair<V, kRows, kVectors>(p, i, values, sum);
   }
-  for (int r = 0; r < kRows; ++r) {
-    for (int n = 0; n < kVectors; ++n) V::store(output[r] + dim + n * V::kWidth, sum[r][n]);
+  MR_UNROLL for (int r = 0; r < kRows; ++r) {
+    MR_UNROLL for (int n = 0; n < kVectors; ++n)
+        V::store(output[r] + dim + n * V::kWidth, sum[r][n]);
   }
 }
 
@@ -206,7 +227,7 @@ void attend_page(const AttentionJob& job, const uint8_t* page, int64_t start, in
   const float* p[kRows];
   float* output[kRows];
   int n_valid[kRows];
-  for (int r = 0; r < kRows; ++r) {
+  MR_UNROLL for (int r = 0; r < kRows; ++r) {
     const int token = (row + r) / job.n_heads;
     q[r] = job.q + token * job.q_stride + (row + r) % job.n_heads * job.head_dim;
     p[r] = s.scores + r * kPage;
@@ -216,7 +237,7 @@ void attend_page(const AttentionJob& job, const uint8_t* page, int64_t start, in
   }
   // Later rows see at least as much as earlier ones.
   score_tile<V, Page, kRows>(q, page, job.head_dim, n_valid[kRows - 1], s.scores);
-  for (int r = 0; r < kRows; ++r) {
+  MR_UNROLL for (int r = 0; r < kRows; ++r) {
     const float factor = soften<V>(s.scores + r * kPage, n_valid[r], s.rows[row + r]);
     if (factor == 1.0f) continue;
     for (int dim = 0; dim < job.v_dim; dim += V::kWidth) {
@@ -226,7 +247,7 @@ void attend_page(const AttentionJob& job, const uint8_t* page, int64_t start, in
   const uint8_t* v = page + job.k_bytes;
   const int n_shared = n_valid[0] / 2;
   mix_tile<V, Page, kRows>(p, v, job.v_dim, 0, n_shared, output);
-  for (int r = 0; r < kRows; ++r) {
+  MR_UNROLL for (int r = 0; r < kRows; ++r) {
     if (n_valid[r] == 2 * n_shared) continue;
     mix_row_end<V, Page>(p[r], v, job.v_dim, n_shared, n_valid[r], output[r]);
   }

@@ -20,7 +20,7 @@ MR_INLINE float square_sum(const float* x, int64_t n) {
     sums[1] = V::fma(b, b, sums[1]);
   }
   for (; i < n; i += V::kWidth) {
-    const F a = V::load_partial(x + i, static_cast<int>(n - i));
+    const F a = i + V::kWidth <= n ? V::load(x + i) : V::load_partial(x + i, int(n - i));
     sums[0] = V::fma(a, a, sums[0]);
   }
   return V::sum(V::add(sums[0], sums[1]));
@@ -50,13 +50,23 @@ void residual_norm(const ResidualNorm& job) {
     normalise<V>(job.x, job.weight, job.eps, job.n, job.y);
     return;
   }
-  for (int64_t i = 0; i < job.n; i += V::kWidth) {
-    const int n = static_cast<int>(job.n - i < V::kWidth ? job.n - i : V::kWidth);
-    F delta = V::load_partial(job.delta + i, n);
-    if (job.delta_bias != nullptr) delta = V::add(delta, V::load_partial(job.delta_bias + i, n));
-    const F h = V::add(V::load_partial(job.x + i, n), delta);
-    if (job.h != nullptr) V::store_partial(job.h + i, h, n);
-    V::store_partial(job.y + i, h, n);
+  const auto add = [&](int64_t i, auto load, auto store) {
+    F delta = load(job.delta + i);
+    if (job.delta_bias != nullptr) delta = V::add(delta, load(job.delta_bias + i));
+    const F h = V::add(load(job.x + i), delta);
+    if (job.h != nullptr) store(job.h + i, h);
+    store(job.y + i, h);
+  };
+  int64_t i = 0;
+  for (; i + V::kWidth <= job.n; i += V::kWidth) {
+    add(i, V::load, V::store);
+  }
+  if (i < job.n) {
+    const int rest = static_cast<int>(job.n - i);
+    add(
+        i,
+        [&](const float* p) { return V::load_partial(p, rest); },
+        [&](float* p, F value) { V::store_partial(p, value, rest); });
   }
   normalise<V>(job.y, job.weight, job.eps, job.n, job.y);
 }
