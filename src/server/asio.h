@@ -1,6 +1,12 @@
 #pragma once
-// The one way into Asio, private to http_server.cpp, http_connection.cpp and asio_impl.cpp: its
-// non-template parts are compiled once, in asio_impl.cpp.
+// The one way into Asio and Beast, private to http_server.cpp, http_connection.cpp and
+// asio_impl.cpp: what is no template is compiled once, in asio_impl.cpp. Seen without these
+// definitions, Boost would be compiled a second time, inline, and its error categories would exist
+// twice and differ.
+
+#if defined(BOOST_ASIO_DETAIL_CONFIG_HPP) || defined(BOOST_BEAST_CORE_DETAIL_CONFIG_HPP)
+#error "nothing of Asio or Beast may be included before server/asio.h"
+#endif
 
 #define BOOST_ASIO_SEPARATE_COMPILATION
 #define BOOST_BEAST_SEPARATE_COMPILATION
@@ -23,6 +29,9 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
 
 namespace millrace {
 

@@ -2,9 +2,6 @@
 // One client's connection, private to the transport. Lives on its I/O thread from accept to close.
 
 #include <atomic>
-#include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/string_body.hpp>
 #include <memory>
 #include <string>
 #include <string_view>

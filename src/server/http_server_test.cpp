@@ -191,7 +191,7 @@ TEST_F(HttpServerTest, requests_arriving_byte_by_byte_are_read) {
     ASSERT_TRUE(client.send({&c, 1}));
     std::this_thread::sleep_for(milliseconds(1));
   }
-  EXPECT_TRUE(client.read_until("{POST /d 4}slow"));
+  EXPECT_TRUE(client.read_until("{POST /d 4}slow")) << client.received;
 }
 
 TEST_F(HttpServerTest, large_bodies_go_through_the_helper_thread) {
@@ -211,7 +211,7 @@ TEST_F(HttpServerTest, oversized_bodies_get_413_and_the_answer_is_readable) {
   RawClient declared(server_->port());
   ASSERT_TRUE(declared.send("POST /f HTTP/1.1\r\nContent-Length: 2000000\r\n\r\n"));
   declared.send(std::string(2'000'000, 'x'));
-  EXPECT_TRUE(declared.read_until("larger than 1000 bytes"));
+  EXPECT_TRUE(declared.read_until("larger than 1000 bytes")) << declared.received;
   EXPECT_EQ(declared.received.rfind("HTTP/1.1 413 ", 0), 0u);
 
   RawClient chunked(server_->port());
