@@ -18,7 +18,7 @@ namespace millrace {
 // A model file that is removed with it. Weights are wide enough for logits with a clear shape.
 class TestModel {
  public:
-  explicit TestModel(DType dtype = DType::kF32, float matrix_std = 0.2F) {
+  explicit TestModel(DType dtype = DType::kF32, float norm_std = 0) {
     static int counter = 0;
     path_ = std::filesystem::temp_directory_path() /
             ("millrace_engine_test_" + std::to_string(getpid()) + "_" + std::to_string(counter++) +
@@ -27,7 +27,8 @@ class TestModel {
     shape.n_embd = 256;  // whole super-blocks
     shape.n_ff = 256;
     shape.dtype = dtype;
-    shape.matrix_std = matrix_std;
+    shape.matrix_std = 0.2F;
+    shape.norm_std = norm_std;
     const auto written = write_random_model(path_.string(), shape, 7);
     EXPECT_TRUE(written) << written.error().message;
   }
