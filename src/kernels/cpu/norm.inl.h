@@ -59,7 +59,10 @@ void residual_norm(const ResidualNorm& job) {
   };
   int64_t i = 0;
   for (; i + V::kWidth <= job.n; i += V::kWidth) {
-    add(i, V::load, V::store);
+    add(
+        i,
+        [](const float* p) { return V::load(p); },
+        [](float* p, F value) { V::store(p, value); });
   }
   if (i < job.n) {
     const int rest = static_cast<int>(job.n - i);
