@@ -11,21 +11,21 @@ MAX_FUNCTION_LINES = 100
 EXCEPTIONS: dict[str, str] = {}  # path -> reason
 SUFFIXES = {".h", ".cpp", ".cu", ".py", ".mjs"}
 
-# clang-format puts what is defined at namespace level in column 0, so a function is the lines from
-# an opening line there to the closing brace in column 0. Types and namespaces are not functions.
-NOT_A_FUNCTION = re.compile(r"^(namespace|struct|class|enum|union|extern|template.*(struct|class) )")
+# clang-format puts what is defined at namespace level in column 0. A function is the lines from the
+# last line there to a lone closing brace; types end in "};" and namespaces in a comment.
+STARTS = re.compile(r"^[A-Za-z_~].*")
 
 
 def long_functions(path: pathlib.Path) -> list[str]:
     faults = []
-    start = None
+    start = 0
     for number, line in enumerate(path.read_text().splitlines(), 1):
-        if line.startswith("}"):
-            if start is not None and number - start + 1 > MAX_FUNCTION_LINES:
+        if line == "}" and start > 0:
+            if number - start + 1 > MAX_FUNCTION_LINES:
                 faults.append(f"{path.relative_to(ROOT)}:{start}: {number - start + 1} lines")
-            start = None
-        elif line and not line[0].isspace() and line.endswith("{"):
-            start = None if NOT_A_FUNCTION.match(line) else number
+            start = 0
+        elif STARTS.match(line) and not line.startswith(("template", "namespace")):
+            start = number
     return faults
 
 
