@@ -27,12 +27,12 @@ struct Surroundings {
 };
 
 // Temperature 0, seeded 0.8, and seeded 0.8 with everything that shapes logits.
-std::vector<Request> requests() {
+std::vector<Request> requests(int64_t max_tokens = kAnswerTokens) {
   std::vector<Request> all;
   for (const int length : kPromptLengths) {
     Request request;
     request.prompt = some_prompt(length, length);
-    request.max_tokens = kAnswerTokens;
+    request.max_tokens = max_tokens;
     request.ignore_eos = true;
     request.n_logprobs = 5;
     request.seed = 1'000 + static_cast<uint64_t>(length);
@@ -72,35 +72,57 @@ void expect_same(const Answer& answer, const Answer& expected) {
   }
 }
 
+// Each request by itself, one after the other.
+std::vector<Answer> ask_alone(TestEngine& rig, const std::vector<Request>& all) {
+  std::vector<Answer> answers;
+  for (const Request& request : all) {
+    answers.push_back(rig.ask(request));
+  }
+  return answers;
+}
+
+// All requests at once, with eight others before and between them.
+std::vector<Answer> ask_among_strangers(TestEngine& rig,
+                                        const std::vector<Request>& all,
+                                        int64_t stranger_tokens) {
+  std::vector<std::shared_ptr<TokenStream>> strangers;
+  std::vector<std::shared_ptr<TokenStream>> streams;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (i < 8) {
+      strangers.push_back(rig.submit(stranger(static_cast<int>(i), stranger_tokens)));
+    }
+    streams.push_back(rig.submit(all[i]));
+  }
+  std::vector<Answer> answers;
+  for (const auto& stream : streams) {
+    answers.push_back(read_all(*stream).at(0));
+  }
+  for (const auto& stream : strangers) {
+    EXPECT_EQ(std::ssize(read_all(*stream).at(0).ids), stranger_tokens);
+  }
+  return answers;
+}
+
 class Equality : public testing::TestWithParam<DType> {
  protected:
   Equality() : model_(GetParam()) {
     EngineOptions options;
     options.n_threads = 1;
     TestEngine rig(model_.path(), options);
-    for (const Request& request : requests()) {
-      expected_.push_back(rig.ask(request));
-    }
+    expected_ = ask_alone(rig, requests());
   }
 
   void check(const Surroundings& around) {
     EngineOptions options;
     options.n_threads = around.n_threads;
     options.prefill_chunk = around.chunk;
-    options.max_batch_tokens = std::max(512, around.chunk);
     TestEngine rig(model_.path(), options);
-    const std::vector<Request> all = requests();
-    for (size_t i = 0; i < all.size(); ++i) {
-      std::vector<std::shared_ptr<TokenStream>> strangers;
-      for (int s = 0; s < (around.has_strangers ? 8 : 0); ++s) {
-        strangers.push_back(rig.submit(stranger(s + static_cast<int>(i), 30)));
-      }
-      const Answer answer = rig.ask(all[i]);
-      expect_same(answer, expected_[i]);
+    const std::vector<Answer> answers = around.has_strangers
+                                            ? ask_among_strangers(rig, requests(), 60)
+                                            : ask_alone(rig, requests());
+    for (size_t i = 0; i < answers.size(); ++i) {
+      expect_same(answers[i], expected_[i]);
       ASSERT_FALSE(HasFatalFailure()) << around.describe() << ", request " << i;
-    }
-    if (around.has_strangers) {
-      EXPECT_GT(rig.engine->stats().generated_tokens, 2 * kAnswerTokens * std::ssize(all));
     }
   }
 
@@ -131,35 +153,29 @@ TEST_P(Equality, any_threads_alone) {
 }
 
 TEST_P(Equality, preempted_sequences_go_on_as_if_nothing_had_happened) {
-  for (const int n_threads : {1, 3}) {
-    EngineOptions options;
-    options.n_threads = n_threads;
-    options.max_model_len = 1'024;
-    int64_t block_bytes = 0;
-    {
-      TestEngine probe(model_.path(), options);
-      block_bytes = probe.engine->info().kv_bytes_per_token * kBlockTokens;
-    }
-    options.kv_memory = 17 * block_bytes;
-    TestEngine rig(model_.path(), options);
-    const std::vector<Request> all = requests();
-    int64_t n_preempted = 0;
-    for (size_t i = 0; i < all.size(); ++i) {
-      Request request = all[i];
-      request.priority = 1;  // the first to be preempted
-      const int64_t before = rig.engine->stats().preemptions;
-      const auto stream = rig.submit(request);
-      std::vector<std::shared_ptr<TokenStream>> strangers;
-      for (int s = 0; s < 8; ++s) {
-        strangers.push_back(rig.submit(stranger(s, 170)));
-      }
-      expect_same(read_all(*stream).at(0), expected_[i]);
-      ASSERT_FALSE(HasFatalFailure()) << "threads " << n_threads << ", request " << i;
-      n_preempted += rig.engine->stats().preemptions > before ? 1 : 0;
-    }
-    EXPECT_GT(n_preempted, std::ssize(all) / 2);
-    EXPECT_GT(rig.engine->stats().recomputed_tokens, 0);
+  EngineOptions options;
+  options.n_threads = 1;
+  options.max_model_len = 1'024;
+  std::vector<Request> all = requests(120);
+  for (Request& request : all) {
+    request.priority = 1;  // the first to be preempted
   }
+  std::vector<Answer> expected;
+  {
+    TestEngine ample(model_.path(), options);
+    expected = ask_alone(ample, all);
+    ASSERT_EQ(ample.engine->stats().preemptions, 0);
+    options.kv_memory = 30 * ample.engine->info().kv_bytes_per_token * kBlockTokens;
+  }
+  options.n_threads = 2;
+  TestEngine tight(model_.path(), options);
+  const std::vector<Answer> answers = ask_among_strangers(tight, all, 170);
+  for (size_t i = 0; i < all.size(); ++i) {
+    expect_same(answers[i], expected[i]);
+    ASSERT_FALSE(HasFatalFailure()) << "request " << i;
+  }
+  EXPECT_GE(tight.engine->stats().preemptions, 5);
+  EXPECT_GE(tight.engine->stats().recomputed_tokens, 300);
 }
 
 INSTANTIATE_TEST_SUITE_P(Weights,
