@@ -7,6 +7,7 @@ tokens the draft would have proposed (acceptance, greedy).
 from __future__ import annotations
 
 import argparse
+import json
 import re
 from pathlib import Path
 
@@ -19,7 +20,7 @@ import world
 from model import Cache, Config, Llama
 from tokenizer import Tokenizer
 
-TASKS = ["question", "json", "tool", "arithmetic", "talk", "story"]
+TASKS = ["question", "json", "json-syntax", "tool", "arithmetic", "talk", "story"]
 BATCH = 40
 HERE = Path(__file__).parent
 
@@ -98,6 +99,24 @@ def is_good_story(prompt: str, story: str) -> bool:
     )
 
 
+def is_json(answer: str) -> bool:
+    """Whether the answer parses."""
+    try:
+        json.loads(answer.removesuffix(chat.END))
+    except ValueError:
+        return False
+    return True
+
+
+def is_right(task: str, sample: world.Sample, answer: str) -> bool:
+    """Whether the answer, which should end with the end token, is the expected one."""
+    if task == "story":
+        return is_good_story(sample.messages[0]["content"], answer)
+    if task == "json-syntax":
+        return is_json(answer)
+    return answer == sample.answer + chat.END
+
+
 @torch.no_grad()
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
@@ -126,9 +145,7 @@ def main() -> None:
             outputs += generate(model, tokenizer, prompts[first : first + BATCH])
         for sample, prompt, output in zip(samples, prompts, outputs, strict=True):
             answer, question = tokenizer.decode(output), sample.messages[-1]["content"]
-            good = answer == sample.answer + chat.END
-            if task == "story":
-                good = is_good_story(question, answer)
+            good = is_right(task, sample, answer)
             right += good
             tokens += len(output)
             accepted += agreement(draft, prompt, output)

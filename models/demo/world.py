@@ -142,7 +142,7 @@ def long_document(index: int) -> list[Segment]:
 def sample(task: str, number: int) -> Sample:
     """Evaluation item `number` of a task."""
     rng = random.Random(HELD_OUT + number)
-    if task in ("question", "json"):
+    if task in ("question", "json", "json-syntax"):
         passage = passages.make_passage(rng)
         make = passages.question_turns if task == "question" else passages.json_turns
         prompt, answer = make(rng, passage, 1)[0]
