@@ -172,7 +172,7 @@ TEST(ChatTemplate, only_scaffolding_counts_as_a_leading_bos) {
 }
 
 TEST(ChatTemplate, capabilities_are_found_by_rendering) {
-  const ChatCapabilities& plain = compile(kChatml).capabilities();
+  const ChatCapabilities plain = compile(kChatml).capabilities();
   EXPECT_TRUE(plain.system_role);
   EXPECT_TRUE(plain.string_content);
   EXPECT_FALSE(plain.tools);

@@ -119,7 +119,7 @@ Value get_attribute(Runtime& runtime,
     return found != nullptr ? *found : otherwise;
   }
   if (object.is_object()) return object_attribute(runtime, object, name, otherwise);
-  if (object.is_tuple() && object.as_sequence().type_name == kGroupTypeName) {
+  if (object.is_tuple() && std::string_view(object.as_sequence().type_name) == kGroupTypeName) {
     if (name == "grouper") return object.items()[0];
     if (name == "list") return object.items()[1];
   }
@@ -147,7 +147,8 @@ Value get_item(Runtime& runtime, const Value& object, const Value& key) {
 
 bool has_slices(const Value& object) {
   return object.is_list() || object.is_tuple() || object.is_string() ||
-         (object.is_sequence() && object.as_sequence().type_name == kRangeTypeName);
+         (object.is_sequence() &&
+          std::string_view(object.as_sequence().type_name) == kRangeTypeName);
 }
 
 Value get_slice(Runtime& runtime,
@@ -158,7 +159,7 @@ Value get_slice(Runtime& runtime,
   require_defined(object);
   const bool has_slices =
       object.is_list() || object.is_tuple() || object.is_string() ||
-      (object.is_sequence() && object.as_sequence().type_name == kRangeTypeName);
+      (object.is_sequence() && std::string_view(object.as_sequence().type_name) == kRangeTypeName);
   if (!has_slices) template_fail("{} cannot be sliced", type_name(object));
   const Indices indices =
       slice_indices(static_cast<int64_t>(*length_of(object)), start, stop, step);

@@ -138,7 +138,8 @@ bool has_method(const Value& object, std::string_view name) {
     case ValueKind::kTuple:
       return is_one_of(name, kTupleMethods);
     case ValueKind::kView:
-      return object.as_sequence().type_name == kRangeTypeName && is_one_of(name, kTupleMethods);
+      return std::string_view(object.as_sequence().type_name) == kRangeTypeName &&
+             is_one_of(name, kTupleMethods);
     case ValueKind::kObject:
       return (object.as_object().kind() == ObjectKind::kLoop && is_one_of(name, kLoopMethods)) ||
              (object.as_object().kind() == ObjectKind::kCycler && is_one_of(name, kCyclerMethods));

@@ -5,8 +5,9 @@
 
 namespace millrace {
 
-inline constexpr const char* kRangeTypeName = "range";
-inline constexpr const char* kGroupTypeName = "_GroupTuple";  // of the filter groupby
+// Names that tell sequences apart, so they are compared by content.
+inline constexpr char kRangeTypeName[] = "range";
+inline constexpr char kGroupTypeName[] = "_GroupTuple";  // of the filter groupby
 
 bool has_method(const Value& object, std::string_view name);
 

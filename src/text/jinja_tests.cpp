@@ -69,8 +69,8 @@ bool is_callable(const Value& value) {
 
 // What has a length and can be subscripted, which Python's Undefined also claims.
 bool is_sequence(const Value& value) {
-  const bool is_dict_view =
-      value.kind() == ValueKind::kView && value.as_sequence().type_name != kRangeTypeName;
+  const bool is_dict_view = value.kind() == ValueKind::kView &&
+                            std::string_view(value.as_sequence().type_name) != kRangeTypeName;
   return value.is_string() || value.is_dict() || value.is_undefined() ||
          (value.is_sequence() && !is_dict_view);
 }
