@@ -5,8 +5,11 @@
 namespace millrace {
 namespace {
 
-// About 100 us of polling: longer than a step's serial part, shorter than a human would notice.
-constexpr int kSpins = 20'000;
+// A waiting thread polls for some 20 us, as long as phases differ; then it offers its processor to
+// others between polls, since the thread it waits for may not be running on a busy machine; after
+// about 200 us in all a worker sleeps.
+constexpr int kSpins = 2'000;
+constexpr int kYields = 500;
 
 void pause_briefly() {
 #if defined(__x86_64__)
@@ -14,6 +17,14 @@ void pause_briefly() {
 #elif defined(__aarch64__)
   asm volatile("yield");
 #endif
+}
+
+void wait_briefly(bool is_spinning) {
+  if (is_spinning) {
+    pause_briefly();
+  } else {
+    std::this_thread::yield();
+  }
 }
 
 }  // namespace
@@ -58,12 +69,8 @@ void WorkerPool::run_erased(Trampoline trampoline, const void* task) {
     generation_.notify_all();
   }
   trampoline(task, 0);
-  for (int spin = 0; n_running_.load(std::memory_order_acquire) != 0; ++spin) {
-    if (spin < n_spins_) {
-      pause_briefly();
-    } else {
-      std::this_thread::yield();
-    }
+  for (int poll = 0; n_running_.load(std::memory_order_acquire) != 0; ++poll) {
+    wait_briefly(poll < n_spins_);
   }
 }
 
@@ -80,12 +87,12 @@ void WorkerPool::work(int worker) {
 }
 
 std::uint32_t WorkerPool::wait_for_generation(std::uint32_t seen) {
-  for (int spin = 0; spin < n_spins_; ++spin) {
+  for (int poll = 0; poll < n_spins_ + kYields; ++poll) {
     const std::uint32_t now = generation_.load(std::memory_order_acquire);
     if (now != seen) {
       return now;
     }
-    pause_briefly();
+    wait_briefly(poll < n_spins_);
   }
   n_sleeping_.fetch_add(1, std::memory_order_seq_cst);
   while (generation_.load(std::memory_order_seq_cst) == seen) {

@@ -49,7 +49,7 @@ class WorkerPool {
   std::uint32_t wait_for_generation(std::uint32_t seen);
 
   const int n_workers_;
-  const int n_spins_;  // polls before a waiting thread sleeps or yields
+  const int n_spins_;  // polls before a waiting thread begins to yield
   Trampoline trampoline_ = nullptr;
   const void* task_ = nullptr;
   bool is_stopping_ = false;
