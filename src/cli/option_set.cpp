@@ -4,8 +4,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <numeric>
+#include <string_view>
+#include <system_error>
+#include <type_traits>
 #include <utility>
 
 namespace millrace {
@@ -38,14 +42,28 @@ class HelpFormatter : public CLI::Formatter {
   const std::string usage_;
 };
 
+// Whole decimal numbers only: CLI11 would clamp what is too large and read 010 as octal.
+template <class T>
+bool read_number(const std::string& text, T& value) {
+  if constexpr (std::is_integral_v<T>) {
+    const std::string_view digits = std::string_view(text).substr(text.starts_with('-') ? 1 : 0);
+    if (digits.size() > 1 && digits.front() == '0') {
+      return false;
+    }
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return error == std::errc() && end == text.data() + text.size();
+  } else {
+    return CLI::detail::lexical_cast(text, value);
+  }
+}
+
 // As CLI::Range, but NaN is in no range.
 template <class T>
 CLI::Validator in_range(T low, T high) {
   return CLI::Validator(
       [low, high](const std::string& text) {
         T value{};
-        const bool is_inside =
-            CLI::detail::lexical_cast(text, value) && value >= low && value <= high;
+        const bool is_inside = read_number(text, value) && value >= low && value <= high;
         return is_inside ? std::string()
                          : fmt::format("expected {} to {}, got {}", low, high, text);
       },

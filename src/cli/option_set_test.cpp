@@ -46,6 +46,19 @@ TEST(OptionSet, the_last_of_a_repeated_option_counts) {
   EXPECT_EQ(options.n_threads, 3);
 }
 
+TEST(OptionSet, integers_are_whole_decimal_numbers_that_fit) {
+  for (const char* text :
+       {"9223372036854775808", "99999999999999999999999", "010", "0x10", "7x", ""}) {
+    Options options;
+    EXPECT_FALSE(options.parse({"m", "--seed", text})) << text;
+  }
+  Options options;
+  ASSERT_TRUE(options.parse({"m", "--seed", "9223372036854775807"}));
+  EXPECT_EQ(options.seed, INT64_MAX);
+  ASSERT_TRUE(options.parse({"m", "--seed", "0"}));
+  EXPECT_EQ(options.seed, 0);
+}
+
 TEST(OptionSet, mistakes_are_errors_that_help) {
   Options options;
   const auto unknown = options.parse({"m", "--thread", "2"});

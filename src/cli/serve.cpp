@@ -45,7 +45,8 @@ struct ServeOptions {
     options.add("--port-file", port_file, "Write the port there once it is open");
     options.add(
         "--alias", aliases, "A name for the model; the first is the one shown (repeatable)");
-    options.add("--api-key-file", api_key_file, "Keys, one a line; only /health is open without");
+    options.add(
+        "--api-key-file", api_key_file, "Keys, one a line; only /health/... is open without");
     options.add("--allow-origin",
                 allowed_origins,
                 "An origin whose pages may use the server, * for all (repeatable)");

@@ -8,6 +8,7 @@ namespace millrace {
 namespace {
 
 constexpr std::array kRoutes = {
+    Route{"GET", "/health", get_health_ready, true, false},  // where most probes look
     Route{"GET", "/health/live", get_health_live, true, false},
     Route{"GET", "/health/ready", get_health_ready, true, false},
     Route{"GET", "/metrics", get_metrics, false, false},

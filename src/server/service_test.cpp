@@ -46,6 +46,7 @@ TEST(Routes, methods_and_paths_find_their_endpoint) {
   EXPECT_NE(match_route("GET", "/v1/models").route, nullptr);
   EXPECT_EQ(match_route("GET", "/v1/models").allow, "GET, HEAD, OPTIONS");
   EXPECT_NE(match_route("HEAD", "/health/live").route, nullptr);
+  EXPECT_NE(match_route("GET", "/health").route, nullptr);
   EXPECT_EQ(match_route("GET", "/v1/models/a/b").rest, "a/b");
   EXPECT_EQ(match_route("POST", "/v1/models").route, nullptr);
   EXPECT_EQ(match_route("GET", "/v1/completions").allow, "POST, OPTIONS");
