@@ -32,13 +32,18 @@ template <bool kFirst, class A, class B>
 using Choose = typename Chosen<kFirst, A, B>::Type;
 
 // Reads the codes of quad kQuad of the kStep-th kGroup values of a group of 32, for one register of
-// rows from `lane` on.
-template <class V, int kGroup>
+// rows: register v of a tile, from `lane` on. kPrefetch: they come from the panel.
+template <class V, int kGroup, bool kPrefetch>
 struct ByteCodes {
   template <int kStep, int kQuad, class Block>
-  MR_INLINE static typename V::I load(const Block& block, int group, int lane) {
+  MR_INLINE static typename V::I load(const Block& block, int group, int lane, int v) {
     constexpr int kAt = kStep * (kGroup / 4) + kQuad;
-    return V::load_i(block.codes + group * block.group_bytes + kAt * (4 * kPanelRows) + 4 * lane);
+    const uint8_t* from =
+        block.codes + group * block.group_bytes + kAt * (4 * kPanelRows) + 4 * lane;
+    if constexpr (kPrefetch) {
+      prefetch_codes<V>(from, v);
+    }
+    return V::load_i(from);
   }
 };
 
@@ -48,14 +53,14 @@ template <class V,
           int kGroup,
           int kShift,
           bool kHasOffsets,
-          class DirectCodes = ByteCodes<V, kGroup>>
+          class DirectCodes = ByteCodes<V, kGroup, true>>
 struct Int16Tile {
   using Activation = Int16Block;
 
   template <int kVectors, int kRows, bool kDirect, class Block>
   MR_INLINE static void tile(const Block& block, int lane, const TileRows& rows) {
     using F = typename V::F;
-    using Codes = Choose<kDirect, DirectCodes, ByteCodes<V, kGroup>>;
+    using Codes = Choose<kDirect, DirectCodes, ByteCodes<V, kGroup, false>>;
     F total[kVectors][kRows];
     MR_UNROLL for (int v = 0; v < kVectors; ++v) {
       MR_UNROLL for (int r = 0; r < kRows; ++r) {
@@ -128,7 +133,7 @@ struct Int16Tile {
     I even[kVectors];
     I odd[kVectors];
     MR_UNROLL for (int v = 0; v < kVectors; ++v) {
-      const I code = Codes::template load<kStep, kQuad>(block, group, lane + v * V::kWidth);
+      const I code = Codes::template load<kStep, kQuad>(block, group, lane + v * V::kWidth, v);
       even[v] = V::even_bytes(code);
       odd[v] = V::odd_bytes(code);
     }
@@ -209,10 +214,13 @@ template <class V>
 struct Q6_KCodes {
   // Quad kQuad of the first (0) or second (1) 16 k.
   template <int kStep, int kQuad, class Block>
-  MR_INLINE static typename V::I load(const Block& block, int group, int lane) {
+  MR_INLINE static typename V::I load(const Block& block, int group, int lane, int v) {
     constexpr int kQuadBytes = 4 * kPanelRows;
     constexpr int kBit = 4 * (kQuad % 2) + 2 * kStep;  // where the pair is in its byte
     const uint8_t* from = block.packed + group * kQ6_KGroupBytes + 4 * lane;
+    if constexpr (kStep == 0 || kQuad < 2) {  // six lines' worth in eight quads
+      prefetch_codes<V>(from + (4 * kStep + kQuad) * kQuadBytes, v);
+    }
     auto low = V::load_i(from + kQuad * kQuadBytes);
     if constexpr (kStep == 1) {
       low = V::template shift_right<4>(low);
@@ -271,7 +279,7 @@ struct Q6_KPanel : Int16Tile<V, 16, 5, false, Q6_KCodes<V>> {
   MR_INLINE static void unpack_quads(Block& block, int group, int lane) {
     uint8_t* to = block.unpacked + group * block.group_bytes;
     V::store_i(to + (4 * kStep + kQuad) * (4 * kPanelRows) + 4 * lane,
-               Q6_KCodes<V>::template load<kStep, kQuad>(block, group, lane));
+               Q6_KCodes<V>::template load<kStep, kQuad>(block, group, lane, 0));
     if constexpr (kQuad < 3) {
       unpack_quads<kStep, kQuad + 1>(block, group, lane);
     }

@@ -65,7 +65,9 @@ MR_INLINE void add_direct(typename V::Quads (&sum)[kVectors][kRows],
   const I mask = V::set1_i(0x0f0f0f0f);
   MR_UNROLL for (int quad = 0; quad < 4; ++quad) {
     MR_UNROLL for (int v = 0; v < kVectors; ++v) {
-      const I both = V::load_i(nibbles + quad * (4 * kPanelRows) + v * (4 * V::kWidth));
+      const uint8_t* at = nibbles + quad * (4 * kPanelRows) + v * (4 * V::kWidth);
+      prefetch_codes<V>(at, v);
+      const I both = V::load_i(at);
       const I low = V::and_i(both, mask);
       const I high = V::and_i(V::template shift_right<4>(both), mask);
       MR_UNROLL for (int r = 0; r < kRows; ++r) {
