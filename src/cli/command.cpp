@@ -1,9 +1,12 @@
 #include "cli/command.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <array>
 #include <cstdio>
+#include <cstdlib>
+#include <system_error>
 #include <vector>
 
 #include "cli/option_set.h"
@@ -36,14 +39,16 @@ int report(const Error& error) {
   return 1;
 }
 
-}  // namespace
-
-std::span<const Command> commands() {
-  return kCommands;
+// A descriptor of ours must never take the number of a standard stream that the caller closed.
+void open_standard_streams() {
+  for (int descriptor = 0; descriptor <= 2; ++descriptor) {
+    if (::fcntl(descriptor, F_GETFD) == -1 && ::open("/dev/null", O_RDWR) != descriptor) {
+      std::abort();
+    }
+  }
 }
 
-int run_millrace(int argc, const char* const* argv) {
-  const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
+int dispatch(const std::vector<std::string>& arguments) {
   if (arguments.empty()) {
     std::fputs(overview().c_str(), stderr);
     return 1;
@@ -70,6 +75,26 @@ int run_millrace(int argc, const char* const* argv) {
                  fmt::format("there is no command {}{} (millrace --help lists them)",
                              name,
                              near.empty() ? "" : ", did you mean " + near + "?")});
+}
+
+}  // namespace
+
+std::span<const Command> commands() {
+  return kCommands;
+}
+
+int run_millrace(int argc, const char* const* argv) {
+  open_standard_streams();
+  int status = 1;
+  try {
+    status = dispatch(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc));
+  } catch (const std::system_error& error) {  // fmt::print could not write
+    return report({ErrorCode::kIo, fmt::format("standard output: {}", error.what())});
+  }
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    return report({ErrorCode::kIo, "standard output: not everything could be written"});
+  }
+  return status;
 }
 
 }  // namespace millrace

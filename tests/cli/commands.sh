@@ -45,6 +45,12 @@ if ! "$millrace" inspect demo >/dev/null 2>&1; then
 fi
 "$millrace" inspect demo --json | /usr/bin/python3 -m json.tool >/dev/null || fail "inspect --json"
 MILLRACE_ISA=nonsense expect_error 'MILLRACE_ISA' run demo -p hi
+for lost in "inspect demo --json" "run demo -p hi -n 3" "--version"; do
+  # shellcheck disable=SC2086
+  if "$millrace" $lost >/dev/full 2>err; then fail "$lost: a full disk went unnoticed"; fi
+  grep -q 'standard output' err || fail "$lost: $(cat err)"
+done
+timeout 20 "$millrace" run demo -n 5 <&- 2>/dev/null || fail "run without standard input"
 tell=(run demo -p "Tell me a story." -n 60)
 for sampling in "--temperature 0" "--temperature 0.8 --seed 7"; do
   # shellcheck disable=SC2086
