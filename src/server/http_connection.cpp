@@ -278,7 +278,11 @@ asio::awaitable<Reply> HttpConnection::call_handler(HttpRequest request) {
     task->is_done.store(true, std::memory_order_release);
     wake();
   });
-  while (!task->is_done.load(std::memory_order_acquire)) {
+  while (true) {
+    is_woken_ = false;  // an earlier wake-up may have been for something else
+    if (task->is_done.load(std::memory_order_acquire)) {
+      break;
+    }
     co_await wait_for_wake();
   }
   co_return std::move(task->reply);
