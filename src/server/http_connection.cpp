@@ -127,6 +127,13 @@ asio::awaitable<bool> HttpConnection::serve_one() {
   is_head_request_ = message.method() == http::verb::head;
   HttpRequest request = to_request(message);
 
+  // Where a body of another coding ends is unknown, so what follows must not be read as a request.
+  const std::string* coding = request.header("transfer-encoding");
+  if (coding != nullptr && !equals_ignoring_case(*coding, "chunked")) {
+    has_unread_input_ = true;
+    co_await refuse(501, "the only transfer coding read here is chunked");
+    co_return false;
+  }
   if (const auto refusal = shared_.handler.admit(request)) {
     co_return co_await answer_refusal(parser, *refusal);
   }

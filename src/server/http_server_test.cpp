@@ -174,6 +174,17 @@ TEST_F(HttpServerTest, request_sent_while_a_stream_runs_is_answered_after_it) {
   EXPECT_EQ(n_unfinished_.load(), 0);
 }
 
+TEST_F(HttpServerTest, a_body_of_unknown_transfer_coding_ends_the_connection) {
+  start();
+  RawClient client(server_->port());
+  client.send(
+      "POST /c HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip\r\n\r\n"
+      "GET /smuggled HTTP/1.1\r\nHost: h\r\n\r\n");
+  EXPECT_TRUE(client.read_until("the only transfer coding read here is chunked"));
+  EXPECT_EQ(client.received.rfind("HTTP/1.1 501 ", 0), 0u) << client.received;
+  EXPECT_FALSE(client.read_until("HTTP/1.1 200"));
+}
+
 TEST_F(HttpServerTest, chunked_request_bodies_are_decoded) {
   start();
   RawClient client(server_->port());
