@@ -76,7 +76,11 @@ test('SIGTERM lets a stream finish, refuses new requests, and exits with 0', asy
     stream: true, stream_options: { include_usage: true },
   });
   const reading = collect(stream);
-  assert.ok(await server.until('millrace_generated_tokens_total', (value) => value > 5));
+  // Long answers keep the server draining until the refusal has been seen, however fast it is.
+  const others = Array.from({ length: 8 }, () => server.post('/v1/chat/completions', {
+    model: 'demo', messages: user('Tell me a story.'), max_tokens: 1900, ignore_eos: true, temperature: 0,
+  }));
+  assert.ok(await server.until('millrace_sequences_running', (value) => value >= 8));
   server.process.kill('SIGTERM');
   let refusal = null;
   for (let i = 0; i < 50 && refusal === null; ++i) {
@@ -88,6 +92,9 @@ test('SIGTERM lets a stream finish, refuses new requests, and exits with 0', asy
   const { usage, reason } = await reading;
   assert.equal(usage.completion_tokens, 400);
   assert.equal(reason, 'length');
+  for (const other of await Promise.all(others)) {
+    assert.equal((await other.json()).usage.completion_tokens, 1900);
+  }
   assert.deepEqual(await server.exited, { code: 0, signal: null });
   assert.equal(refusal, 503);
 });
