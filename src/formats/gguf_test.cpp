@@ -184,15 +184,13 @@ TEST(gguf, random_files_survive_the_round_trip) {
   }
 }
 
-TEST(gguf, trained_files_of_others_open) {
-  const std::string folder = MILLRACE_SOURCE_DIR "/../shared/data/";
-  const auto file = GgufFile::open(folder + "stories260K.f32.gguf");
-  if (!file && file.error().code == ErrorCode::kNotFound) GTEST_SKIP() << "no " << folder;
+TEST(gguf, a_trained_file_of_another_writer_opens) {
+  const auto file = GgufFile::open(MILLRACE_SOURCE_DIR "/models/demo/demo.gguf");
   ASSERT_TRUE(file) << file.error().message;
   EXPECT_EQ(file->metadata().get<std::string_view>("general.architecture").value(), "llama");
   const TensorView* embedding = file->find("token_embd.weight");
   ASSERT_NE(embedding, nullptr);
-  EXPECT_EQ(embedding->n_rows(), 512);
+  EXPECT_EQ(embedding->n_in(), 256);
 }
 
 TEST(gguf_open, a_missing_file_is_not_found_and_named) {
