@@ -6,7 +6,7 @@ namespace millrace {
 struct CpuInfo {
   int n_affinity = 1;        // processors in the affinity mask
   int n_physical_cores = 1;  // distinct cores among them; SMT siblings count once
-  double quota = 0;          // CPUs granted by the cgroup (v2 or v1); 0: unlimited
+  double quota = 0;          // CPUs granted by the cgroups (cgroup.h); 0: unlimited
 };
 
 CpuInfo read_cpu_info();

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <limits>
 
+#include "base/cgroup.h"
 #include "kv/block_pool.h"
 
 namespace millrace {
@@ -20,13 +21,6 @@ std::string human_bytes(int64_t bytes) {
     ++unit;
   }
   return fmt::format("{:.{}f} {}", value, unit == 0 || value >= 100 ? 0 : 1, units[unit]);
-}
-
-// A number alone in a file, as cgroups write them; absent for "max" or no such file.
-std::optional<int64_t> read_number(const char* path) {
-  std::ifstream file(path);
-  int64_t value = 0;
-  return file >> value ? std::optional(value) : std::nullopt;
 }
 
 int64_t available_memory() {
@@ -45,20 +39,8 @@ int64_t available_memory() {
 }  // namespace
 
 int64_t free_memory_bytes() {
-  int64_t free = available_memory();
-  const char* const cgroups[][2] = {
-      {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"},
-      {"/sys/fs/cgroup/memory/memory.limit_in_bytes",
-       "/sys/fs/cgroup/memory/memory.usage_in_bytes"},
-  };
-  for (const auto& [limit_path, usage_path] : cgroups) {
-    const auto limit = read_number(limit_path);
-    const auto usage = read_number(usage_path);
-    if (limit && usage) {
-      free = std::min(free, std::max<int64_t>(*limit - *usage, 0));
-    }
-  }
-  return free;
+  const int64_t free = available_memory();
+  return std::min(free, read_cgroup_limits().free_memory_bytes.value_or(free));
 }
 
 int64_t MemoryPlan::kv_bytes_per_token() const {

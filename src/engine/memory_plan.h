@@ -43,7 +43,7 @@ struct MemoryPlan {
 // message says what would help.
 Result<MemoryPlan> plan_memory(const MemoryPlanInput& input);
 
-// What this process may still take: MemAvailable, less if a cgroup (v2 or v1) grants less.
+// What this process may still take: MemAvailable, less if its cgroups grant less.
 int64_t free_memory_bytes();
 
 }  // namespace millrace
