@@ -12,6 +12,7 @@
 #include "base/buffer.h"
 #include "base/check.h"
 #include "base/cpu_info.h"
+#include "base/human_bytes.h"
 #include "base/mapped_file.h"
 #include "base/metrics.h"
 #include "base/philox.h"
@@ -117,6 +118,30 @@ TEST(mapped_file, reads_a_file_and_reads_it_again_after_its_pages_were_dropped) 
   EXPECT_EQ(gone.error().code, ErrorCode::kNotFound);
   EXPECT_NE(gone.error().message.find(path), std::string::npos);
   EXPECT_EQ(MappedFile::open(testing::TempDir()).error().code, ErrorCode::kIo);
+}
+
+TEST(buffer, sizes_that_cannot_be_had_are_errors) {
+  for (const std::size_t n_bytes : {SIZE_MAX, SIZE_MAX - 100, std::size_t{1} << 60}) {
+    const auto buffer = Buffer::try_allocate(n_bytes);
+    ASSERT_FALSE(buffer) << n_bytes;
+    EXPECT_EQ(buffer.error().code, ErrorCode::kResourceExhausted);
+  }
+  EXPECT_NE(Buffer::try_allocate(std::size_t{1} << 60).error().message.find("1.0 EiB"),
+            std::string::npos);
+  const auto small = Buffer::try_allocate(100);
+  ASSERT_TRUE(small);
+  EXPECT_EQ(small->size(), 100u);
+}
+
+TEST(human_bytes, has_three_digits_or_so) {
+  EXPECT_EQ(human_bytes(0), "0 B");
+  EXPECT_EQ(human_bytes(999), "999 B");
+  EXPECT_EQ(human_bytes(1023), "1023 B");
+  EXPECT_EQ(human_bytes(1024), "1.0 KiB");
+  EXPECT_EQ(human_bytes(12'800), "12.5 KiB");
+  EXPECT_EQ(human_bytes(102'400), "100 KiB");
+  EXPECT_EQ(human_bytes((1 << 20) - 1), "1.0 MiB");
+  EXPECT_EQ(human_bytes(uint64_t{5} << 40), "5.0 TiB");
 }
 
 TEST(cpu_info, threads_are_the_least_of_affinity_quota_and_cores) {

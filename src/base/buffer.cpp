@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/human_bytes.h"
 
 namespace millrace {
 namespace {
@@ -15,21 +16,31 @@ constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
 }  // namespace
 
-Buffer Buffer::allocate(std::size_t n_bytes) {
+Result<Buffer> Buffer::try_allocate(std::size_t n_bytes) {
   Buffer buffer;
   if (n_bytes == 0) {
     return buffer;
   }
   const bool is_huge = n_bytes >= kHugePage;
-  buffer.mapping_size_ = n_bytes + (is_huge ? kHugePage : 0);
-  buffer.mapping_ = mmap(nullptr,
-                         buffer.mapping_size_,
-                         PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                         -1,
-                         0);
-  MR_CHECK(buffer.mapping_ != MAP_FAILED, "mmap of {} bytes: {}", n_bytes, std::strerror(errno));
-  auto address = reinterpret_cast<std::uintptr_t>(buffer.mapping_);
+  const std::size_t n_extra = is_huge ? kHugePage : 0;
+  if (n_bytes > SIZE_MAX - n_extra) {
+    return fail(ErrorCode::kResourceExhausted, "no address space has {} bytes", n_bytes);
+  }
+  void* mapping = mmap(nullptr,
+                       n_bytes + n_extra,
+                       PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                       -1,
+                       0);
+  if (mapping == MAP_FAILED) {
+    return fail(ErrorCode::kResourceExhausted,
+                "the system refuses {} of memory: {}",
+                human_bytes(n_bytes),
+                std::strerror(errno));
+  }
+  buffer.mapping_ = mapping;
+  buffer.mapping_size_ = n_bytes + n_extra;
+  auto address = reinterpret_cast<std::uintptr_t>(mapping);
   if (is_huge) {
     address = (address + kHugePage - 1) / kHugePage * kHugePage;
     madvise(reinterpret_cast<void*>(address), n_bytes, MADV_HUGEPAGE);  // advice; may be refused
@@ -37,6 +48,12 @@ Buffer Buffer::allocate(std::size_t n_bytes) {
   buffer.data_ = reinterpret_cast<std::byte*>(address);
   buffer.size_ = n_bytes;
   return buffer;
+}
+
+Buffer Buffer::allocate(std::size_t n_bytes) {
+  auto buffer = try_allocate(n_bytes);
+  MR_CHECK(buffer, "{}", buffer.error().message);
+  return *std::move(buffer);
 }
 
 Buffer::~Buffer() {

@@ -5,6 +5,8 @@
 #include <span>
 #include <utility>
 
+#include "base/result.h"
+
 namespace millrace {
 
 // Anonymous mapped memory, 64-byte aligned (2 MiB aligned and advised as huge pages from 2 MiB on).
@@ -22,7 +24,9 @@ class Buffer {
   Buffer& operator=(const Buffer&) = delete;
   ~Buffer();
 
-  // Stops the process when the system refuses: sizes are planned before (memory plan).
+  // kResourceExhausted when the system refuses. For sizes that come from outside.
+  static Result<Buffer> try_allocate(std::size_t n_bytes);
+  // Stops the process when the system refuses: for small and fixed sizes.
   static Buffer allocate(std::size_t n_bytes);
 
   std::byte* data() { return data_; }

@@ -7,21 +7,11 @@
 #include <limits>
 
 #include "base/cgroup.h"
+#include "base/human_bytes.h"
 #include "kv/block_pool.h"
 
 namespace millrace {
 namespace {
-
-std::string human_bytes(int64_t bytes) {
-  const char* const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  auto value = static_cast<double>(bytes);
-  size_t unit = 0;
-  while (value >= 1024 && unit + 1 < std::size(units)) {
-    value /= 1024;
-    ++unit;
-  }
-  return fmt::format("{:.{}f} {}", value, unit == 0 || value >= 100 ? 0 : 1, units[unit]);
-}
 
 int64_t available_memory() {
   std::ifstream file("/proc/meminfo");
