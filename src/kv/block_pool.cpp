@@ -43,8 +43,10 @@ void BlockPool::update(BlockId id, Change change) {
   MR_CHECK(id < sentinel(), "block {} of {}", id, n_total());
   Block& block = blocks_[id];
   const State before = state_of(block);
+  n_cached_ -= before == State::kFree && block.is_cached ? 1 : 0;
   change(block);
   const State after = state_of(block);
+  n_cached_ += after == State::kFree && block.is_cached ? 1 : 0;
   if (before == after) {
     return;
   }
@@ -107,6 +109,10 @@ void BlockPool::cure(BlockId id) {
   });
 }
 
+void BlockPool::set_cached(BlockId id, bool is_cached) {
+  update(id, [&](Block& block) { block.is_cached = is_cached; });
+}
+
 void BlockPool::unlink(BlockId id) {
   Block& block = blocks_[id];
   blocks_[block.previous].next = block.next;
@@ -132,15 +138,17 @@ bool BlockPool::check() const {
     }
   }
   int64_t n_listed = 0;
+  int64_t n_cached = 0;
   BlockId previous = sentinel();
   for (BlockId id = oldest_free(); id != kNoBlock; id = next_free(id)) {
     if (state_of(blocks_[id]) != State::kFree || blocks_[id].previous != previous ||
         ++n_listed > n_total()) {
       return false;
     }
+    n_cached += blocks_[id].is_cached ? 1 : 0;
     previous = id;
   }
-  return blocks_[sentinel()].previous == previous && n_listed == n_free_ &&
+  return blocks_[sentinel()].previous == previous && n_listed == n_free_ && n_cached == n_cached_ &&
          counts[static_cast<int>(State::kFree)] == n_free_ &&
          counts[static_cast<int>(State::kUsed)] == n_used_ &&
          counts[static_cast<int>(State::kInTransfer)] == n_in_transfer_ &&

@@ -23,8 +23,8 @@ constexpr int64_t blocks_for(int64_t n_tokens, int64_t block_tokens = kBlockToke
 // The free list is the cache. A released block keeps its content and goes to the list's young end;
 // blocks are taken from the old end. A chain is released tail first, so of one conversation the
 // last block is given away first and the shared beginning lives longest. A hit takes a block out
-// of the middle in O(1). generation() changes when the content is given away, so an index that
-// remembers (block, generation) notices without being told.
+// of the middle in O(1). generation() changes when the content is given away, so whoever remembers
+// (block, generation) notices without being told.
 class BlockPool {
  public:
   explicit BlockPool(int64_t n_blocks);
@@ -43,6 +43,9 @@ class BlockPool {
   void poison(BlockId block);
   void cure(BlockId block);
 
+  // Marks content that can be found again. PrefixIndex's to say.
+  void set_cached(BlockId block, bool is_cached);
+
   // The free list, oldest first: oldest_free(), then next_free() until kNoBlock.
   BlockId oldest_free() const { return next_free(sentinel()); }
   BlockId next_free(BlockId block) const {
@@ -52,12 +55,15 @@ class BlockPool {
 
   uint32_t references(BlockId block) const { return blocks_[block].references; }
   uint32_t generation(BlockId block) const { return blocks_[block].generation; }
+  bool is_free(BlockId block) const { return state_of(blocks_[block]) == State::kFree; }
+  bool is_cached(BlockId block) const { return blocks_[block].is_cached; }
   bool can_be_freed(BlockId block) const {
     return blocks_[block].n_transfers == 0 && !blocks_[block].is_poisoned;
   }
 
   int64_t n_total() const { return static_cast<int64_t>(blocks_.size()) - 1; }
   int64_t n_free() const { return n_free_; }
+  int64_t n_cached() const { return n_cached_; }  // of the free ones: content can be found
   int64_t n_used() const { return n_used_; }
   int64_t n_in_transfer() const { return n_in_transfer_; }
   int64_t n_poisoned() const { return n_poisoned_; }
@@ -75,6 +81,7 @@ class BlockPool {
     uint32_t generation = 0;
     uint16_t n_transfers = 0;
     bool is_poisoned = false;
+    bool is_cached = false;
   };
 
   static State state_of(const Block& block);
@@ -88,6 +95,7 @@ class BlockPool {
 
   std::vector<Block> blocks_;  // and one more: the sentinel through which the list is circular
   int64_t n_free_ = 0;
+  int64_t n_cached_ = 0;
   int64_t n_used_ = 0;
   int64_t n_in_transfer_ = 0;
   int64_t n_poisoned_ = 0;
