@@ -254,6 +254,7 @@ class GenerationSource : public ReplySource {
     cancel();
     is_finished_ = true;
     if (streams_) {
+      response.status = failure_->status;  // the head is out: only for the counters
       append_sse(response.body, error_json(*failure_));
       response.body += kSseDone;
     } else {

@@ -17,6 +17,12 @@ namespace {
 constexpr size_t kMaxWarnedFields = 256;
 // An engine with work that completes no step for so long is stuck, not slow.
 constexpr double kStuckSeconds = 120;
+// No status of HTTP: the client left before its answer was whole (the number is nginx's).
+constexpr int kClientLeft = 499;
+
+void append(std::vector<HttpHeader>& headers, const std::vector<HttpHeader>& more) {
+  headers.insert(headers.end(), more.begin(), more.end());
+}
 
 bool is_cross_origin(const HttpRequest& request, std::string_view origin) {
   const std::string* host = request.header("host");
@@ -26,6 +32,51 @@ bool is_cross_origin(const HttpRequest& request, std::string_view origin) {
 
 }  // namespace
 
+// Around a source, so that an answer which takes a while is finished and counted by what became of
+// it and not by what it looked like when it began.
+class Service::AnswerInProgress : public ReplySource {
+ public:
+  AnswerInProgress(const Service& service,
+                   const HttpRequest& request,
+                   const Route& route,
+                   Reply& reply)
+      : service_(service),
+        route_(route),
+        method_(request.method),
+        path_(request.path),
+        headers_(service.headers_of_every_answer(request)),
+        streams_(reply.streams),
+        source_(std::move(reply.source)) {}
+
+  ~AnswerInProgress() override {
+    if (!is_finished_) {
+      service_.conclude(route_, method_, path_, kClientLeft);
+    }
+  }
+
+  Progress pull(HttpResponse& response) override {
+    const Progress progress = source_->pull(response);
+    if (progress == Progress::kFinished) {
+      is_finished_ = true;
+      if (!streams_) {  // a stream's headers are out already
+        append(response.headers, headers_);
+      }
+      service_.conclude(route_, method_, path_, response.status);
+    }
+    return progress;
+  }
+
+ private:
+  const Service& service_;
+  const Route& route_;
+  const std::string method_;
+  const std::string path_;
+  const std::vector<HttpHeader> headers_;
+  const bool streams_;
+  const std::unique_ptr<ReplySource> source_;
+  bool is_finished_ = false;
+};
+
 Service::Service(ServiceOptions options, Metrics& metrics)
     : options_(std::move(options)), metrics_(metrics), started_at_(std::time(nullptr)) {}
 
@@ -34,7 +85,7 @@ HttpHandler Service::handler() {
   handler.admit = [this](const HttpRequest& head) {
     auto refusal = admit(head);
     if (refusal) {
-      refusal = finish(head, std::move(*refusal));
+      append(refusal->headers, headers_of_every_answer(head));
     }
     return refusal;
   };
@@ -148,12 +199,25 @@ Reply Service::handle(HttpRequest request, const Waker& wake) {
   const std::string rest(match.rest);
   Call call{*this, std::move(request), rest, wake};
   Reply reply = match.route->endpoint(call);
-  reply.response = finish(call.request, std::move(reply.response));
-  count(match.route->path, reply.response.status);
-  if (!match.route->is_public) {
-    log_debug("[http] {} {} {}", call.request.method, call.request.path, reply.response.status);
+  if (!reply.source || reply.streams) {
+    append(reply.response.headers, headers_of_every_answer(call.request));
+  }
+  if (reply.source) {
+    reply.source = std::make_unique<AnswerInProgress>(*this, call.request, *match.route, reply);
+  } else {
+    conclude(*match.route, call.request.method, call.request.path, reply.response.status);
   }
   return reply;
+}
+
+void Service::conclude(const Route& route,
+                       std::string_view method,
+                       std::string_view path,
+                       int status) const {
+  count(route.path, status);
+  if (!route.is_public) {
+    log_debug("[http] {} {} {}", method, path, status);
+  }
 }
 
 bool Service::is_allowed_origin(std::string_view origin) const {
@@ -190,21 +254,22 @@ HttpResponse Service::preflight(const HttpRequest& request, const std::string& a
   return response;
 }
 
-HttpResponse Service::finish(const HttpRequest& request, HttpResponse response) const {
+std::vector<HttpHeader> Service::headers_of_every_answer(const HttpRequest& request) const {
   const std::string* origin = request.header("origin");
-  if (origin != nullptr && is_allowed_origin(*origin)) {
-    response.headers.push_back({"Access-Control-Allow-Origin", *origin});
-    response.headers.push_back({"Vary", "Origin"});
+  if (origin == nullptr || !is_allowed_origin(*origin)) {
+    return {};
   }
-  return response;
+  return {{"Access-Control-Allow-Origin", *origin}, {"Vary", "Origin"}};
 }
 
-void Service::count(std::string_view route, int status) {
+void Service::count(std::string_view route, int status) const {
   metrics_
-      .counter("millrace_http_requests_total",
-               "Requests by route and by the status they were answered with",
-               {{"route", route.empty() ? "none" : std::string(route)},
-                {"status", fmt::format("{}", status)}})
+      .counter(
+          "millrace_http_requests_total",
+          "Requests by route and by the status of their answer (499: the client left before it "
+          "was whole; a stream that broke off has the status of its error)",
+          {{"route", route.empty() ? "none" : std::string(route)},
+           {"status", fmt::format("{}", status)}})
       .add();
 }
 

@@ -18,6 +18,7 @@
 namespace millrace {
 
 class Engine;
+struct Route;
 
 struct ServiceOptions {
   std::vector<std::string> model_names;  // the first is the one in /v1/models; all are accepted
@@ -54,13 +55,20 @@ class Service {
   void warn_unknown_fields(std::string_view path, const std::vector<std::string>& names);
 
  private:
+  class AnswerInProgress;
+
   std::optional<HttpResponse> admit(const HttpRequest& head);
   Reply handle(HttpRequest request, const Waker& wake);
   std::optional<ApiError> check_origin(const HttpRequest& request) const;
   bool is_allowed_origin(std::string_view origin) const;
   HttpResponse preflight(const HttpRequest& request, const std::string& allow) const;
-  HttpResponse finish(const HttpRequest& request, HttpResponse response) const;
-  void count(std::string_view route, int status);
+  std::vector<HttpHeader> headers_of_every_answer(const HttpRequest& request) const;
+  // Counts and logs a request by the status it was answered with.
+  void conclude(const Route& route,
+                std::string_view method,
+                std::string_view path,
+                int status) const;
+  void count(std::string_view route, int status) const;
 
   const ServiceOptions options_;
   Metrics& metrics_;

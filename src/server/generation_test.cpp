@@ -1,0 +1,125 @@
+// Requests through the service to a small engine and back, without a transport.
+
+#include "server/generation.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "engine/test_engine.h"
+#include "server/service.h"
+
+namespace millrace {
+namespace {
+
+using nlohmann::json;
+
+struct Exchange {
+  HttpResponse response;
+  std::string header(std::string_view name) const {
+    const HttpRequest as_request{"", "", "", response.headers, ""};
+    const std::string* value = as_request.header(name);
+    return value != nullptr ? *value : "";
+  }
+};
+
+class GenerationTest : public testing::Test {
+ protected:
+  explicit GenerationTest(EngineOptions options = {})
+      : engine_(model_.path(), std::move(options)),
+        service_({{"m"}, {}, {"https://app.example"}, false}, engine_.metrics) {
+    service_.set_engine(*engine_.engine);
+  }
+
+  Reply start(std::string path, std::string body) {
+    HttpRequest request{"POST",
+                        std::move(path),
+                        "",
+                        {{"Host", "localhost"}, {"Origin", "https://app.example"}},
+                        std::move(body)};
+    return service_.handler().handle(std::move(request), [] {});
+  }
+  // Pulls as the transport does, with everything that a stream said in the body.
+  static Exchange finish(Reply reply) {
+    Exchange exchange{std::move(reply.response)};
+    std::string streamed;
+    while (reply.source) {
+      if (reply.source->pull(exchange.response) == ReplySource::Progress::kFinished) {
+        reply.source.reset();
+      }
+      if (reply.streams) {
+        streamed += std::exchange(exchange.response.body, {});
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    if (reply.streams) {
+      exchange.response.body = streamed;
+    }
+    return exchange;
+  }
+  Exchange ask(std::string path, std::string body) {
+    return finish(start(std::move(path), std::move(body)));
+  }
+  // How many requests to /v1/completions were counted with this status.
+  double counted(int status) {
+    return engine_.metrics
+        .counter("millrace_http_requests_total",
+                 "",
+                 {{"route", "/v1/completions"}, {"status", fmt::format("{}", status)}})
+        .value();
+  }
+  void abort_engine() { engine_.engine->drain(Clock::now()); }
+
+  const TestModel model_;
+  TestEngine engine_;
+  Service service_;
+};
+
+constexpr const char* kLong = R"({"prompt":[1,2,3],"max_tokens":400,"ignore_eos":true})";
+constexpr const char* kLongStream =
+    R"({"prompt":[1,2,3],"max_tokens":400,"ignore_eos":true,"stream":true})";
+
+TEST_F(GenerationTest, a_whole_answer_is_counted_once_and_has_its_headers) {
+  const Exchange answer =
+      ask("/v1/completions", R"({"prompt":[1,2],"max_tokens":2,"ignore_eos":true})");
+  EXPECT_EQ(answer.response.status, 200);
+  EXPECT_EQ(json::parse(answer.response.body)["usage"]["completion_tokens"], 2);
+  EXPECT_EQ(answer.header("access-control-allow-origin"), "https://app.example");
+  EXPECT_EQ(counted(200), 1);
+}
+
+TEST_F(GenerationTest, an_answer_that_fails_is_counted_as_the_failure_and_readable_by_its_page) {
+  Reply reply = start("/v1/completions", kLong);
+  abort_engine();
+  const Exchange answer = finish(std::move(reply));
+  EXPECT_EQ(answer.response.status, 503);
+  EXPECT_EQ(json::parse(answer.response.body)["error"]["type"], "server_error");
+  EXPECT_EQ(answer.header("access-control-allow-origin"), "https://app.example");
+  EXPECT_EQ(counted(503), 1);
+  EXPECT_EQ(counted(200), 0);
+}
+
+TEST_F(GenerationTest, a_stream_that_breaks_off_is_counted_as_the_failure) {
+  Reply reply = start("/v1/completions", kLongStream);
+  abort_engine();
+  const Exchange answer = finish(std::move(reply));
+  EXPECT_NE(answer.response.body.find(R"(data: {"error":{)"), std::string::npos);
+  EXPECT_TRUE(answer.response.body.ends_with("data: [DONE]\n\n"));
+  EXPECT_EQ(answer.header("access-control-allow-origin"), "https://app.example");
+  EXPECT_EQ(counted(503), 1);
+  EXPECT_EQ(counted(200), 0);
+}
+
+TEST_F(GenerationTest, a_client_that_leaves_is_counted_as_gone) {
+  for (const char* body : {kLong, kLongStream}) {
+    Reply reply = start("/v1/completions", body);
+    reply.source.reset();
+  }
+  EXPECT_EQ(counted(499), 2);
+  EXPECT_EQ(counted(200), 0);
+}
+
+}  // namespace
+}  // namespace millrace
