@@ -37,8 +37,12 @@ Result<KvMemory> KvMemory::create(PageFormat format,
                 n_blocks,
                 block_bytes);
   }
+  auto arena = Buffer::try_allocate(block_bytes * size_t(n_blocks));
+  if (!arena) {
+    return fail(arena.error().code, "[kv] {} blocks: {}", n_blocks, arena.error().message);
+  }
   KvMemory memory;
-  memory.arena_ = Buffer::allocate(block_bytes * size_t(n_blocks));
+  memory.arena_ = *std::move(arena);
   memory.format_ = format;
   memory.n_layers_ = n_layers;
   memory.n_kv_heads_ = n_kv_heads;

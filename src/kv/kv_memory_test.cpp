@@ -52,6 +52,15 @@ TEST(KvMemory, refuses_sizes_that_do_not_fit_the_address_space) {
   EXPECT_EQ(memory.error().code, ErrorCode::kResourceExhausted);
 }
 
+// The second of two arenas of half the address space each cannot be mapped.
+TEST(KvMemory, what_the_system_refuses_is_an_error) {
+  const auto first = KvMemory::create({KvType::kF32, 256}, 1, 1, int64_t{1} << 29);
+  const auto second = KvMemory::create({KvType::kF32, 256}, 1, 1, int64_t{1} << 29);
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, ErrorCode::kResourceExhausted);
+  EXPECT_NE(second.error().message.find("64.0 TiB"), std::string::npos) << second.error().message;
+}
+
 TEST(KvMemory, refuses_odd_head_sizes_and_empty_shapes) {
   EXPECT_FALSE(KvMemory::create({KvType::kBF16, 7}, 1, 1, 1));
   EXPECT_FALSE(KvMemory::create({KvType::kBF16, 0}, 1, 1, 1));
