@@ -31,8 +31,8 @@ struct HeadRotation;  // rope.h
 
 struct KernelTable {
   int vector_floats;  // floats per register
-  // Indexed by PanelFormat.
-  void (*linear[kPanelFormats])(const LinearJob& job);
+  // Indexed by PanelFormat and Rounding.
+  void (*linear[kPanelFormats][kRoundings])(const LinearJob& job);
   // Indexed by ActivationKind; writes the whole row including its padding.
   void (*quantise[kActivationKinds])(const float* x, int64_t n_in, void* row);
   // Indexed by KvType.

@@ -60,7 +60,8 @@ void linear(Isa isa,
       .out = out,
       .out_stride = out_stride,
   };
-  kernel_table(isa).linear[static_cast<int>(weights.format())](job);
+  const auto& kernels = kernel_table(isa).linear[static_cast<int>(weights.format())];
+  kernels[static_cast<int>(weights.rounding())](job);
 }
 
 }  // namespace millrace::kernels

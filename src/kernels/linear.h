@@ -19,21 +19,26 @@ class LinearWeights {
   LinearWeights() = default;  // no rows
 
   // weight: [n_out rows, n_in]. Runs on all workers of the pool; the caller is worker 0. Every
-  // value keeps the exact meaning it has in the file. Fails when the tensor is not a matrix, its
-  // data is shorter than its shape, or n_in is not a multiple of the format's block.
-  static Result<LinearWeights> pack(const TensorView& weight, WorkerPool& pool);
+  // value keeps the exact meaning it has in the file; `rounding` is that of the activations it will
+  // meet. Fails when the tensor is not a matrix, its data is shorter than its shape, or n_in is not
+  // a multiple of the format's block.
+  static Result<LinearWeights> pack(const TensorView& weight, Rounding rounding, WorkerPool& pool);
 
   int64_t n_out() const { return n_out_; }
   int64_t n_in() const { return n_in_; }
   int64_t n_panels() const { return (n_out_ + kPanelRows - 1) / kPanelRows; }
   PanelFormat format() const { return format_; }
-  ActivationKind activation() const { return kPanelActivation[static_cast<int>(format_)]; }
+  Rounding rounding() const { return rounding_; }
+  ActivationKind activation() const {
+    return kPanelActivation[static_cast<int>(format_)][static_cast<int>(rounding_)];
+  }
   size_t bytes() const { return panels_.size(); }
   int64_t panel_bytes() const { return panel_bytes_; }
   const std::byte* panels() const { return panels_.data(); }
 
  private:
   PanelFormat format_ = PanelFormat::kF32;
+  Rounding rounding_ = Rounding::kFine;
   int64_t n_out_ = 0;
   int64_t n_in_ = 0;
   int64_t panel_bytes_ = 0;

@@ -24,10 +24,15 @@ TestTensor tensor_of(DType dtype, int64_t n_out) {
   return encoded_tensor(dtype, n_out, kIn, 1);
 }
 
-void run_linear(
-    benchmark::State& state, DType dtype, int64_t n_out, int64_t n_rows, int n_workers) {
+void run_linear(benchmark::State& state,
+                DType dtype,
+                Rounding rounding,
+                int64_t n_out,
+                int64_t n_rows,
+                int n_workers) {
   WorkerPool pool(n_workers);
-  const LinearWeights weights = *LinearWeights::pack(tensor_of(dtype, n_out).view(), pool);
+  const LinearWeights weights =
+      *LinearWeights::pack(tensor_of(dtype, n_out).view(), rounding, pool);
   const Isa isa = detect_isa();
   const ActivationRows rows(
       kernel_table(isa), weights.activation(), gaussian(n_rows * kIn, 2), n_rows);
@@ -49,7 +54,7 @@ void run_pack(benchmark::State& state, DType dtype, int n_workers) {
   WorkerPool pool(n_workers);
   const TestTensor tensor = tensor_of(dtype, kDecodeOut);
   for (auto _ : state) {
-    benchmark::DoNotOptimize(LinearWeights::pack(tensor.view(), pool)->panels());
+    benchmark::DoNotOptimize(LinearWeights::pack(tensor.view(), Rounding::kFine, pool)->panels());
   }
   state.SetBytesProcessed(state.iterations() * std::ssize(tensor.bytes));
 }
@@ -106,12 +111,18 @@ void register_all() {
     add(fmt::format("read/threads:{}", n), [=](benchmark::State& state) { run_read(state, n); });
     for (const DTypeInfo& info : all_dtypes()) {
       const DType dtype = info.dtype;
-      for (const int64_t rows : {1, 2, 4}) {
-        add(fmt::format("decode/{}/rows:{}/threads:{}", info.name, rows, n),
-            [=](benchmark::State& state) { run_linear(state, dtype, kDecodeOut, rows, n); });
+      const auto& kinds = kPanelActivation[static_cast<int>(panel_format(dtype))];
+      for (const Rounding rounding : {Rounding::kFine, Rounding::kCoarse}) {
+        const bool is_coarse = rounding == Rounding::kCoarse;
+        if (is_coarse && kinds[0] == kinds[1]) continue;
+        const std::string name = std::string(info.name) + (is_coarse ? "_coarse" : "");
+        for (const int64_t rows : {1, 2, 4}) {
+          add(fmt::format("decode/{}/rows:{}/threads:{}", name, rows, n),
+              [=](auto& state) { run_linear(state, dtype, rounding, kDecodeOut, rows, n); });
+        }
+        add(fmt::format("prefill/{}/rows:512/threads:{}", name, n),
+            [=](auto& state) { run_linear(state, dtype, rounding, kPrefillOut, 512, n); });
       }
-      add(fmt::format("prefill/{}/rows:512/threads:{}", info.name, n),
-          [=](benchmark::State& state) { run_linear(state, dtype, kPrefillOut, 512, n); });
       add(fmt::format("pack/{}/threads:{}", info.name, n),
           [=](benchmark::State& state) { run_pack(state, dtype, n); });
     }

@@ -96,11 +96,14 @@ PanelFormat panel_format(DType dtype) {
   MR_CHECK(false, "dtype {}", static_cast<int>(dtype));
 }
 
-Result<LinearWeights> LinearWeights::pack(const TensorView& weight, WorkerPool& pool) {
+Result<LinearWeights> LinearWeights::pack(const TensorView& weight,
+                                          Rounding rounding,
+                                          WorkerPool& pool) {
   if (const Result<void> checked = check_matrix(weight); !checked) {
     return propagate(checked);
   }
   LinearWeights packed;
+  packed.rounding_ = rounding;
   packed.format_ = panel_format(weight.dtype);
   if (weight.dtype == DType::kF16 && fits_bf16(weight, pool)) {
     packed.format_ = PanelFormat::kBF16;

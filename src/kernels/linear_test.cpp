@@ -63,9 +63,9 @@ std::vector<Shape> shapes(DType dtype) {
   return all;
 }
 
-LinearWeights packed(const TestTensor& tensor) {
+LinearWeights packed(const TestTensor& tensor, Rounding rounding = Rounding::kFine) {
   WorkerPool pool(2);
-  Result<LinearWeights> weights = LinearWeights::pack(tensor.view(), pool);
+  Result<LinearWeights> weights = LinearWeights::pack(tensor.view(), rounding, pool);
   EXPECT_TRUE(weights.has_value()) << weights.error().message;
   return std::move(*weights);
 }
@@ -80,25 +80,42 @@ std::vector<std::vector<double>> dequantised(const LinearWeights& weights,
   return values;
 }
 
-class LinearOfType : public testing::TestWithParam<DType> {};
+struct WeightCase {
+  DType dtype;
+  Rounding rounding;
+};
 
-INSTANTIATE_TEST_SUITE_P(Types,
-                         LinearOfType,
-                         testing::ValuesIn([] {
-                           std::vector<DType> types;
-                           for (const DTypeInfo& info : all_dtypes()) {
-                             types.push_back(info.dtype);
-                           }
-                           return types;
-                         }()),
-                         [](const auto& info) { return dtype_info(info.param).name; });
+// Every type, and both roundings where they differ.
+std::vector<WeightCase> weight_cases() {
+  std::vector<WeightCase> cases;
+  for (const DTypeInfo& info : all_dtypes()) {
+    const auto& kinds = kPanelActivation[static_cast<int>(panel_format(info.dtype))];
+    cases.push_back({info.dtype, Rounding::kFine});
+    if (kinds[0] != kinds[1]) cases.push_back({info.dtype, Rounding::kCoarse});
+  }
+  return cases;
+}
+
+class LinearOfType : public testing::TestWithParam<WeightCase> {
+ protected:
+  static DType dtype() { return GetParam().dtype; }
+  static LinearWeights packed(const TestTensor& tensor) {
+    return kernels::packed(tensor, GetParam().rounding);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    Types, LinearOfType, testing::ValuesIn(weight_cases()), [](const auto& info) {
+      const char* suffix = info.param.rounding == Rounding::kCoarse ? "_coarse" : "";
+      return std::string(dtype_info(info.param.dtype).name) + suffix;
+    });
 
 TEST_P(LinearOfType, matches_exact_sums_of_the_quantised_operands_on_every_tier) {
   uint32_t seed = 1;
-  for (const Shape& shape : shapes(GetParam())) {
-    std::vector<TestTensor> tensors = {encoded_tensor(GetParam(), shape.n_out, shape.n_in, seed++)};
-    if (!is_float(GetParam())) {
-      tensors.push_back(random_bits_tensor(GetParam(), shape.n_out, shape.n_in, seed++));
+  for (const Shape& shape : shapes(dtype())) {
+    std::vector<TestTensor> tensors = {encoded_tensor(dtype(), shape.n_out, shape.n_in, seed++)};
+    if (!is_float(dtype())) {
+      tensors.push_back(random_bits_tensor(dtype(), shape.n_out, shape.n_in, seed++));
     }
     for (const TestTensor& tensor : tensors) {
       const LinearWeights weights = packed(tensor);
@@ -116,8 +133,8 @@ TEST_P(LinearOfType, matches_exact_sums_of_the_quantised_operands_on_every_tier)
 }
 
 // Relative squared error that the activations may add, for gaussian activations.
-double activation_limit(DType dtype) {
-  switch (kPanelActivation[static_cast<int>(panel_format(dtype))]) {
+double activation_limit(ActivationKind kind) {
+  switch (kind) {
     case ActivationKind::kF32:
       return 1e-12;
     case ActivationKind::kInt16:
@@ -132,7 +149,7 @@ double activation_limit(DType dtype) {
 
 TEST_P(LinearOfType, stays_near_the_product_with_unquantised_activations) {
   const Shape shape{64, 1024, 4};
-  const TestTensor tensor = encoded_tensor(GetParam(), shape.n_out, shape.n_in, 5);
+  const TestTensor tensor = encoded_tensor(dtype(), shape.n_out, shape.n_in, 5);
   const LinearWeights weights = packed(tensor);
   const std::vector<float> x = gaussian(shape.n_rows * shape.n_in, 6);
   std::vector<std::vector<double>> exact_rows;
@@ -144,12 +161,12 @@ TEST_P(LinearOfType, stays_near_the_product_with_unquantised_activations) {
     SCOPED_TRACE(tier.name);
     const ActivationRows rows(*tier.table, weights.activation(), x, shape.n_rows);
     const double error = nmse(expected, multiply(*tier.table, weights, rows, 0, shape.n_rows));
-    EXPECT_LE(error, activation_limit(GetParam()));
+    EXPECT_LE(error, activation_limit(weights.activation()));
   }
 }
 
 TEST_P(LinearOfType, tiers_agree) {
-  const TestTensor tensor = encoded_tensor(GetParam(), 160, 768, 8);
+  const TestTensor tensor = encoded_tensor(dtype(), 160, 768, 8);
   const LinearWeights weights = packed(tensor);
   const std::vector<float> x = gaussian(9 * 768, 9);
   const ActivationRows rows(kScalarKernels, weights.activation(), x, 9);
@@ -167,8 +184,8 @@ TEST_P(LinearOfType, tiers_agree) {
 
 TEST_P(LinearOfType, a_row_does_not_depend_on_the_rows_beside_it) {
   constexpr int64_t kRows = 64;
-  const int64_t n_in = dtype_info(GetParam()).block_size <= 32 ? 480 : 512;
-  const TestTensor tensor = encoded_tensor(GetParam(), 75, n_in, 10);
+  const int64_t n_in = dtype_info(dtype()).block_size <= 32 ? 480 : 512;
+  const TestTensor tensor = encoded_tensor(dtype(), 75, n_in, 10);
   const LinearWeights weights = packed(tensor);
   const std::vector<float> x = gaussian(kRows * n_in, 11);
   const size_t row_size = static_cast<size_t>(weights.n_out());
@@ -196,7 +213,7 @@ TEST_P(LinearOfType, a_row_does_not_depend_on_the_pass_it_falls_into) {
   // Wide rows: a pass takes fewer than 64 of them.
   const int64_t n_in = 4096;
   constexpr int64_t kRows = 70;
-  const TestTensor tensor = encoded_tensor(GetParam(), 8, n_in, 12);
+  const TestTensor tensor = encoded_tensor(dtype(), 8, n_in, 12);
   const LinearWeights weights = packed(tensor);
   const std::vector<float> x = gaussian(kRows * n_in, 13);
   const KernelTable& table = kernel_table(detect_isa());
@@ -209,7 +226,7 @@ TEST_P(LinearOfType, a_row_does_not_depend_on_the_pass_it_falls_into) {
 }
 
 TEST_P(LinearOfType, worker_counts_do_not_change_a_bit) {
-  const TestTensor tensor = encoded_tensor(GetParam(), 300, 256, 14);
+  const TestTensor tensor = encoded_tensor(dtype(), 300, 256, 14);
   const LinearWeights weights = packed(tensor);
   const Isa isa = detect_isa();
   const std::vector<float> x = gaussian(6 * 256, 15);
@@ -237,20 +254,20 @@ TEST_P(LinearOfType, worker_counts_do_not_change_a_bit) {
 }
 
 TEST_P(LinearOfType, packs_the_same_bytes_with_any_number_of_workers) {
-  const TestTensor tensor = encoded_tensor(GetParam(), 300, 512, 16);
+  const TestTensor tensor = encoded_tensor(dtype(), 300, 512, 16);
   WorkerPool one(1);
-  const LinearWeights expected = *LinearWeights::pack(tensor.view(), one);
+  const LinearWeights expected = *LinearWeights::pack(tensor.view(), GetParam().rounding, one);
   for (const int n_workers : {2, 3, 8}) {
     WorkerPool pool(n_workers);
-    const LinearWeights weights = *LinearWeights::pack(tensor.view(), pool);
+    const LinearWeights weights = *LinearWeights::pack(tensor.view(), GetParam().rounding, pool);
     ASSERT_EQ(weights.bytes(), expected.bytes());
     EXPECT_EQ(0, std::memcmp(weights.panels(), expected.panels(), weights.bytes()));
   }
 }
 
 TEST_P(LinearOfType, zero_rows_and_zero_weights_give_zero) {
-  const TestTensor zeros = empty_tensor(GetParam(), 33, 512);
-  const TestTensor tensor = encoded_tensor(GetParam(), 33, 512, 17);
+  const TestTensor zeros = empty_tensor(dtype(), 33, 512);
+  const TestTensor tensor = encoded_tensor(dtype(), 33, 512, 17);
   for (const Tier& tier : tiers()) {
     SCOPED_TRACE(tier.name);
     for (const TestTensor* t : {&zeros, &tensor}) {
@@ -266,13 +283,13 @@ TEST_P(LinearOfType, extreme_codes_and_activations_do_not_overflow) {
   // All codes and scales at their ends, against activations at theirs.
   for (const std::byte fill :
        {std::byte{0xff}, std::byte{0x80}, std::byte{0x7f}, std::byte{0x00}}) {
-    if (is_float(GetParam())) {
+    if (is_float(dtype())) {
       continue;
     }
-    TestTensor tensor = empty_tensor(GetParam(), 33, 512);
+    TestTensor tensor = empty_tensor(dtype(), 33, 512);
     std::fill(tensor.bytes.begin(), tensor.bytes.end(), fill);
-    const HalfOffsets offsets = half_offsets(GetParam());
-    for (int64_t block = 0; block < 33 * 512 / dtype_info(GetParam()).block_size; ++block) {
+    const HalfOffsets offsets = half_offsets(dtype());
+    for (int64_t block = 0; block < 33 * 512 / dtype_info(dtype()).block_size; ++block) {
       set_half(tensor, block, offsets.first, f32_to_f16(0.5f));
       if (offsets.second >= 0) {
         set_half(tensor, block, offsets.second, f32_to_f16(0.25f));
@@ -291,7 +308,7 @@ TEST_P(LinearOfType, extreme_codes_and_activations_do_not_overflow) {
 }
 
 TEST_P(LinearOfType, non_finite_activations_spoil_their_own_row_only) {
-  const TestTensor tensor = encoded_tensor(GetParam(), 40, 512, 19);
+  const TestTensor tensor = encoded_tensor(dtype(), 40, 512, 19);
   const LinearWeights weights = packed(tensor);
   const float inf = std::numeric_limits<float>::infinity();
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), inf, -inf}) {
@@ -317,16 +334,16 @@ TEST_P(LinearOfType, non_finite_activations_spoil_their_own_row_only) {
 
 TEST_P(LinearOfType, a_weight_that_is_not_a_number_spoils_its_own_column_only) {
   constexpr uint16_t kHalfNan = 0x7e00;
-  TestTensor tensor = encoded_tensor(GetParam(), 40, 512, 21);
+  TestTensor tensor = encoded_tensor(dtype(), 40, 512, 21);
   const LinearWeights good_weights = packed(tensor);
-  const DTypeInfo& info = dtype_info(GetParam());
+  const DTypeInfo& info = dtype_info(dtype());
   const int64_t block = (3 * 512 + 256) / info.block_size;  // row 3
-  if (GetParam() == DType::kF32) {
+  if (dtype() == DType::kF32) {
     const float nan = std::numeric_limits<float>::quiet_NaN();
     std::memcpy(tensor.bytes.data() + block * 4, &nan, sizeof(nan));
   } else {
-    const uint16_t bits = GetParam() == DType::kBF16 ? uint16_t{0x7fc0} : kHalfNan;
-    set_half(tensor, block, std::max(half_offsets(GetParam()).first, 0), bits);
+    const uint16_t bits = dtype() == DType::kBF16 ? uint16_t{0x7fc0} : kHalfNan;
+    set_half(tensor, block, std::max(half_offsets(dtype()).first, 0), bits);
   }
   const LinearWeights weights = packed(tensor);
   const std::vector<float> x = gaussian(512, 22);
@@ -346,7 +363,7 @@ TEST_P(LinearOfType, a_weight_that_is_not_a_number_spoils_its_own_column_only) {
 }
 
 TEST_P(LinearOfType, survives_huge_and_tiny_activations) {
-  const TestTensor tensor = encoded_tensor(GetParam(), 33, 512, 23);
+  const TestTensor tensor = encoded_tensor(dtype(), 33, 512, 23);
   const LinearWeights weights = packed(tensor);
   std::vector<float> x = gaussian(4 * 512, 24);
   x[5] = 1e30f;  // one value drowns its group
@@ -402,7 +419,7 @@ TEST(Linear, refuses_what_it_cannot_pack) {
   WorkerPool pool(1);
   const TestTensor tensor = encoded_tensor(DType::kQ8_0, 4, 64, 27);
   const auto code_of = [&](const TensorView& view) {
-    const Result<LinearWeights> weights = LinearWeights::pack(view, pool);
+    const Result<LinearWeights> weights = LinearWeights::pack(view, Rounding::kFine, pool);
     return weights ? ErrorCode::kInternal : weights.error().code;
   };
   TensorView view = tensor.view();

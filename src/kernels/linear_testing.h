@@ -151,7 +151,7 @@ inline std::vector<float> multiply(const KernelTable& table,
       .out = out.data(),
       .out_stride = weights.n_out(),
   };
-  table.linear[static_cast<int>(weights.format())](job);
+  table.linear[static_cast<int>(weights.format())][static_cast<int>(weights.rounding())](job);
   return out;
 }
 

@@ -48,7 +48,7 @@ inline constexpr PanelInfo kPanelInfo[kPanelFormats] = {
     {"Grouped8", 32, 1536},
 };
 
-// Static per weight format, never per batch (docs/adr/0001-activation-planes.md).
+// Static per matrix, never per batch (docs/adr/0001-activation-planes.md).
 enum class ActivationKind : uint8_t {
   kF32,        // as computed
   kInt8,       // 8 bits, one scale per 128 values
@@ -57,15 +57,19 @@ enum class ActivationKind : uint8_t {
 };
 inline constexpr int kActivationKinds = 4;
 
-inline constexpr ActivationKind kPanelActivation[kPanelFormats] = {
-    ActivationKind::kF32,
-    ActivationKind::kF32,
-    ActivationKind::kF32,
-    ActivationKind::kInt16,
-    ActivationKind::kInt8Per32,
-    ActivationKind::kInt8,
-    ActivationKind::kInt16,
-    ActivationKind::kInt16,
+// How finely the activations of a matrix are rounded, where its format leaves a choice.
+enum class Rounding : uint8_t { kCoarse, kFine };
+inline constexpr int kRoundings = 2;
+
+inline constexpr ActivationKind kPanelActivation[kPanelFormats][kRoundings] = {
+    {ActivationKind::kF32, ActivationKind::kF32},
+    {ActivationKind::kF32, ActivationKind::kF32},
+    {ActivationKind::kF32, ActivationKind::kF32},
+    {ActivationKind::kInt16, ActivationKind::kInt16},
+    {ActivationKind::kInt8Per32, ActivationKind::kInt16},
+    {ActivationKind::kInt8, ActivationKind::kInt16},
+    {ActivationKind::kInt16, ActivationKind::kInt16},
+    {ActivationKind::kInt16, ActivationKind::kInt16},
 };
 
 // Integer activation rows are arrays of these records, one per 128 values of K; what lies beyond

@@ -52,6 +52,24 @@ MR_INLINE const Record& record(const TileRows& tile, int row) {
   return *reinterpret_cast<const Record*>(tile.rows + row * tile.row_bytes);
 }
 
+// One register of the 6-bit scales and minimums of a Q4_K group: their low nibbles at low + at,
+// their high bits from bit kBit on at high + at.
+template <class V>
+struct ScaleMins {
+  typename V::I scale, min;
+};
+template <class V, int kBit>
+MR_INLINE ScaleMins<V> scale_min_6(const uint8_t* low, const uint8_t* high, int at) {
+  const auto nibble = V::set1_i(15);
+  const auto two_bits = V::set1_i(0x30);
+  const auto lows = V::load_u8(low + at);
+  const auto highs =
+      V::template shift_left<4>(V::template shift_right<kBit>(V::load_u8(high + at)));
+  return {V::or_i(V::and_i(lows, nibble), V::and_i(highs, two_bits)),
+          V::or_i(V::template shift_right<4>(lows),
+                  V::and_i(V::template shift_right<2>(highs), two_bits))};
+}
+
 template <class V, class Format, int kRows, bool kDirect>
 MR_INLINE void tile_panel(const typename Format::Block& block, const TileRows& tile) {
   constexpr int kRegisters = kPanelRows / V::kWidth;

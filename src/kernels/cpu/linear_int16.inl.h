@@ -1,5 +1,6 @@
 #pragma once
-// Weights of up to 8 bits times 16-bit activations: Q8_0, Q6_K and Grouped8 panels.
+// Weights of up to 8 bits times 16-bit activations: Q8_0, Q6_K and Grouped8 panels, and Q4_0 and
+// Q4_K panels where the activations are to be rounded finely.
 // Integer sums are exact over each group of 16 or 32 k (below 2^29), then scaled in float.
 
 #include "kernels/cpu/inline.h"
@@ -117,9 +118,13 @@ struct Int16Tile {
     if constexpr (kHasOffsets) {
       return V::zero_i();
     } else {
-      const int32_t* minus_sums = kGroup == 16 ? row.minus_sums16 : row.minus_sums32;
-      return V::template shift_left<kShift>(V::broadcast(minus_sums + step));
+      return V::template shift_left<kShift>(sum_of(row, step));
     }
+  }
+
+  // Minus the sum of the step's values.
+  MR_INLINE static typename V::I sum_of(const Int16Block& row, int step) {
+    return V::broadcast((kGroup == 16 ? row.minus_sums16 : row.minus_sums32) + step);
   }
 
   // Quad kQuad of the step and those after it.
@@ -159,8 +164,7 @@ struct Int16Tile {
                                     int lane,
                                     const TileRows& rows) {
     MR_UNROLL for (int r = 0; r < kRows; ++r) {
-      const auto minus_sum =
-          V::to_float(V::broadcast(record<Activation>(rows, r).minus_sums16 + step));
+      const auto minus_sum = V::to_float(sum_of(record<Activation>(rows, r), step));
       MR_UNROLL for (int v = 0; v < kVectors; ++v) {
         const auto offset = V::load(&block.offsets[step][lane + v * V::kWidth]);
         total[v][r] = V::fnma(minus_sum, offset, total[v][r]);
@@ -282,6 +286,116 @@ struct Q6_KPanel : Int16Tile<V, 16, 5, false, Q6_KCodes<V>> {
                Q6_KCodes<V>::template load<kStep, kQuad>(block, group, lane, 0));
     if constexpr (kQuad < 3) {
       unpack_quads<kStep, kQuad + 1>(block, group, lane);
+    }
+  }
+};
+
+// Group of 32 k: nibbles [4][32][4], at nibbles + group * nibble_bytes.
+template <bool kHasOffsets>
+struct FineNibbleBlock : ByteBlock<32, kHasOffsets> {
+  const uint8_t* nibbles;
+  int64_t nibble_bytes;
+  alignas(64) uint8_t unpacked[kActivationBlock * kPanelRows];
+};
+
+template <class V>
+struct NibbleCodes {
+  template <int kStep, int kQuad, class Block>
+  MR_INLINE static typename V::I load(const Block& block, int group, int lane, int v) {
+    const uint8_t* from =
+        block.nibbles + group * block.nibble_bytes + kQuad % 4 * (4 * kPanelRows) + 4 * lane;
+    auto both = V::load_i(from);
+    if constexpr (kQuad < 4) {
+      prefetch_codes<V>(from, v);
+    } else {
+      both = V::template shift_right<4>(both);
+    }
+    return V::and_i(both, V::set1_i(0x0f0f0f0f));
+  }
+};
+
+template <class V, bool kHasOffsets>
+struct FineNibblePanel : Int16Tile<V, 32, 3, kHasOffsets, NibbleCodes<V>> {
+  static constexpr bool kUnpacks = true;
+  using Block = FineNibbleBlock<kHasOffsets>;
+
+  MR_INLINE static void unpack(Block& block) {
+    constexpr int kHalf = 16 * kPanelRows;
+    const auto mask = V::set1_i(0x0f0f0f0f);
+    for (int g = 0; g < block.n_groups; ++g) {
+      const uint8_t* from = block.nibbles + g * block.nibble_bytes;
+      uint8_t* to = block.unpacked + g * 2 * kHalf;
+      for (int at = 0; at < kHalf; at += 4 * V::kWidth) {
+        const auto both = V::load_i(from + at);
+        V::store_i(to + at, V::and_i(both, mask));
+        V::store_i(to + kHalf + at, V::and_i(V::template shift_right<4>(both), mask));
+      }
+    }
+  }
+
+ protected:
+  MR_INLINE static void point_at(const uint8_t* nibbles,
+                                 int64_t nibble_bytes,
+                                 int n_groups,
+                                 Block& block) {
+    block.nibbles = nibbles;
+    block.nibble_bytes = nibble_bytes;
+    block.n_groups = n_groups;
+    block.codes = block.unpacked;
+    block.group_bytes = 32 * kPanelRows;
+  }
+};
+
+template <class V>
+struct FineQ4_0Panel : FineNibblePanel<V, false> {
+  using Block = FineNibbleBlock<false>;
+
+  MR_INLINE static void prepare(const uint8_t* panel, int64_t k, int n_k, Block& block) {
+    constexpr int kBytes = kPanelInfo[static_cast<int>(PanelFormat::kQ4_0)].block_bytes;
+    const uint8_t* from = panel + k / 32 * kBytes;
+    FineQ4_0Panel::point_at(from + 2 * kPanelRows, kBytes, n_k / 32, block);
+    for (int g = 0; g < block.n_groups; ++g) {
+      for (int row = 0; row < kPanelRows; row += V::kWidth) {
+        V::store(&block.scales[g][row], V::load_f16(from + g * kBytes + 2 * row));
+      }
+    }
+  }
+};
+
+template <class V>
+struct FineQ4_KPanel : FineNibblePanel<V, true> {
+  using Block = FineNibbleBlock<true>;
+
+  MR_INLINE static void prepare(const uint8_t* panel, int64_t k, int /*n_k*/, Block& block) {
+    constexpr int kBytes = kPanelInfo[static_cast<int>(PanelFormat::kQ4_K)].block_bytes;
+    constexpr int kGroupBytes = 16 * kPanelRows;
+    const uint8_t* from = panel + k / 256 * kBytes;
+    const int half = static_cast<int>(k / 128 % 2);
+    FineQ4_KPanel::point_at(from + kGroupBytes + half * 4 * kGroupBytes, kGroupBytes, 4, block);
+    const uint8_t* low = from + 4 * kPanelRows + half * 4 * kPanelRows;
+    const uint8_t* high = from + 12 * kPanelRows;
+    if (half == 0) {
+      prepare_scales<0>(from, low, high, block);
+    } else {
+      prepare_scales<4>(from, low, high, block);
+    }
+  }
+
+ private:
+  // w = d * scale * code - dmin * min; both products are exact in float.
+  template <int kBit>
+  MR_INLINE static void prepare_scales(const uint8_t* d,
+                                       const uint8_t* low,
+                                       const uint8_t* high,
+                                       Block& block) {
+    for (int row = 0; row < kPanelRows; row += V::kWidth) {
+      const auto d_row = V::load_f16(d + 2 * row);
+      const auto minus_dmin = V::sub(V::zero(), V::load_f16(d + 2 * (kPanelRows + row)));
+      MR_UNROLL for (int g = 0; g < 4; ++g) {
+        const auto scale_min = scale_min_6<V, kBit>(low, high, g * kPanelRows + row);
+        V::store(&block.scales[g][row], V::mul(d_row, V::to_float(scale_min.scale)));
+        V::store(&block.offsets[g][row], V::mul(minus_dmin, V::to_float(scale_min.min)));
+      }
     }
   }
 };

@@ -223,18 +223,12 @@ struct Q4_KPanel {
   // The four groups whose low nibbles are at `low`; their high bits start at bit kBit.
   template <int kBit>
   MR_INLINE static void prepare_scales(const uint8_t* low, const uint8_t* high, Block& block) {
-    const auto nibble = V::set1_i(15);
-    const auto two_bits = V::set1_i(0x30);
     for (int row = 0; row < kPanelRows; row += V::kWidth) {
       typename V::I mins[4];
       MR_UNROLL for (int g = 0; g < 4; ++g) {
-        const auto lows = V::load_u8(low + g * kPanelRows + row);
-        const auto highs = V::template shift_left<4>(
-            V::template shift_right<kBit>(V::load_u8(high + g * kPanelRows + row)));
-        const auto scale = V::or_i(V::and_i(lows, nibble), V::and_i(highs, two_bits));
-        V::store_group_scale(&block.scales[g][row], V::group_scale(scale));
-        mins[g] = V::or_i(V::template shift_right<4>(lows),
-                          V::and_i(V::template shift_right<2>(highs), two_bits));
+        const auto scale_min = scale_min_6<V, kBit>(low, high, g * kPanelRows + row);
+        V::store_group_scale(&block.scales[g][row], V::group_scale(scale_min.scale));
+        mins[g] = scale_min.min;
       }
       for (int pair = 0; pair < 2; ++pair) {
         V::store_i(&block.mins[pair][row],
