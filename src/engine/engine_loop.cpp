@@ -32,12 +32,15 @@ void EngineLoop::submit(std::shared_ptr<RequestState> state) {
   state->n_unfinished = request.n;
   for (int choice = 0; choice < request.n; ++choice) {
     const SequenceId id = next_id_++;
+    auto sequence = std::make_unique<SequenceState>(id, choice, state, tokenizer_);
     scheduler_.submit({.id = id,
                        .priority = request.priority,
-                       .n_prompt = static_cast<int64_t>(request.prompt.size()),
+                       .n_prompt = sequence->n_prompt(),
                        .max_new = state->max_new,
-                       .wants_prompt_logits = request.prompt_logprobs.has_value()});
-    sequences_.emplace(id, std::make_unique<SequenceState>(id, choice, state, tokenizer_));
+                       .wants_prompt_logits = request.prompt_logprobs.has_value(),
+                       .cache_namespace = request.cache_salt,
+                       .tokens = &sequence->tokens});
+    sequences_.emplace(id, std::move(sequence));
     add(counters_.prompt_tokens, static_cast<int64_t>(request.prompt.size()));
     metrics_.prompt_tokens.add(static_cast<double>(request.prompt.size()));
   }
@@ -96,10 +99,11 @@ void EngineLoop::end_cancelled() {
 }
 
 void EngineLoop::note_admissions(const StepPlan& plan) {
-  for (const SequenceId id : plan.admitted) {
-    SequenceState& sequence = *sequences_.at(id);
+  for (size_t i = plan.spans.size() - plan.admitted.size(); i < plan.spans.size(); ++i) {
+    SequenceState& sequence = *sequences_.at(plan.spans[i].sequence);
     if (!sequence.is_admitted) {  // else it comes back from preemption
       sequence.is_admitted = true;
+      sequence.n_cached = plan.spans[i].begin;
       sequence.admitted = now_;
       add(counters_.n_queued, -1);
       metrics_.queue_seconds.observe(seconds_between(sequence.state->submitted, now_));
@@ -112,12 +116,12 @@ SpanResult EngineLoop::deliver(const SpanPlan& span,
                                SequenceState& sequence) {
   if (const Error* error = deliver_scores(span, output, sequence)) {
     finish(sequence, FinishReason::kError, *error);
-    return {.is_finished = true};
+    return {.is_finished = true, .is_failed = true};
   }
   if (span.is_sampling) {
     if (!output.sampled) {
       finish(sequence, FinishReason::kError, output.sampled.error());
-      return {.is_finished = true};
+      return {.is_finished = true, .is_failed = true};
     }
     return deliver_token(*output.sampled, sequence);
   }
@@ -202,6 +206,7 @@ void EngineLoop::finish(SequenceState& sequence, FinishReason reason, Error erro
     event.stop_string = sequence.text.matched_stop();
   }
   event.usage = {.prompt_tokens = sequence.n_prompt(),
+                 .cached_tokens = sequence.n_cached,
                  .completion_tokens = sequence.text.n_popped()};
   if (sequence.is_admitted) {
     const bool has_token = sequence.first_token != TimePoint{};

@@ -87,6 +87,9 @@ void Executor::answer_row(size_t index, Sampler& sampler) {
 
 std::span<const SpanOutput> Executor::run(const StepPlan& plan,
                                           std::span<SequenceState* const> sequences) {
+  for (const BlockCopy& copy : plan.copies) {
+    kv_.copy_block(copy.from, copy.to);
+  }
   if (!plan.spans.empty()) {
     forward(plan, sequences);
   }

@@ -1,12 +1,15 @@
 #pragma once
 // Runs scheduler plans without a model, for tests. It remembers what every block holds and checks
-// that a span reads exactly the tokens of its own sequence.
+// that a span reads exactly what its own tokens would have given.
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
+#include <string>
 #include <vector>
 
+#include "base/philox.h"
 #include "engine/scheduler.h"
 
 namespace millrace {
@@ -17,17 +20,29 @@ class FakeExecutor {
     int64_t n_prompt = 0;
     int64_t n_new = 0;  // tokens it will write before it ends by itself
     int64_t max_new = 0;
-    int64_t n_known = 0;
-    int64_t n_started = 0;  // admissions
+    std::string space = {};
+    std::vector<TokenId> tokens = {};   // none: some that no other sequence has
+    int64_t n_started = 0;              // admissions
+    int64_t n_cached = 0;               // tokens found by the first
+    std::vector<uint64_t> states = {};  // of each token: stands for its KV, depends on all before
+
+    int64_t n_known() const { return static_cast<int64_t>(tokens.size()); }
   };
 
   explicit FakeExecutor(const SchedulerLimits& limits)
       : block_tokens_(limits.block_tokens),
         slots_(static_cast<size_t>(limits.n_blocks * limits.block_tokens)) {}
 
-  void add(SequenceId id, const Sequence& sequence) {
-    sequences_[id] = sequence;
-    sequences_[id].n_known = sequence.n_prompt;
+  // The tokens, for SequenceSpec.
+  const std::vector<TokenId>* add(SequenceId id, const Sequence& added) {
+    Sequence& sequence = sequences_[id];
+    sequence = added;
+    while (sequence.n_known() < sequence.n_prompt) {
+      const auto own = static_cast<TokenId>(1'000'000 + id);
+      push(sequence, sequence.tokens.empty() ? own : static_cast<TokenId>(sequence.n_known()));
+    }
+    update_states(sequence);
+    return &sequence.tokens;
   }
   void forget(SequenceId id) { sequences_.erase(id); }
   std::map<SequenceId, Sequence>& sequences() { return sequences_; }
@@ -38,6 +53,12 @@ class FakeExecutor {
     for (const SequenceId id : plan.admitted) {
       ++sequences_.at(id).n_started;
     }
+    for (const BlockCopy& copy : plan.copies) {
+      for (int64_t i = 0; i < block_tokens_; ++i) {
+        slots_[static_cast<size_t>(copy.to * block_tokens_ + i)] =
+            slots_[static_cast<size_t>(copy.from * block_tokens_ + i)];
+      }
+    }
     for (const SpanPlan& span : plan.spans) {
       read(plan, span);
       write(plan, span);
@@ -47,12 +68,7 @@ class FakeExecutor {
   }
 
  private:
-  struct Slot {
-    SequenceId sequence = Scheduler::kNoSequence;
-    int64_t position = -1;
-  };
-
-  Slot& slot(const StepPlan& plan, const SpanPlan& span, int64_t position) {
+  uint64_t& slot(const StepPlan& plan, const SpanPlan& span, int64_t position) {
     EXPECT_LT(position / block_tokens_, span.n_blocks);
     const BlockId block =
         plan.blocks[static_cast<size_t>(span.first_block + position / block_tokens_)];
@@ -60,36 +76,54 @@ class FakeExecutor {
   }
 
   void read(const StepPlan& plan, const SpanPlan& span) {
+    const Sequence& sequence = sequences_.at(span.sequence);
     for (int64_t position = 0; position < span.begin; ++position) {
-      const Slot& held = slot(plan, span, position);
-      ASSERT_EQ(held.sequence, span.sequence) << "position " << position;
-      ASSERT_EQ(held.position, position);
+      ASSERT_EQ(slot(plan, span, position), sequence.states[static_cast<size_t>(position)])
+          << "position " << position << " of sequence " << span.sequence;
     }
   }
 
   void write(const StepPlan& plan, const SpanPlan& span) {
+    const Sequence& sequence = sequences_.at(span.sequence);
     ASSERT_GT(span.count, 0);
-    ASSERT_LE(span.begin + span.count, sequences_.at(span.sequence).n_known);
+    ASSERT_LE(span.begin + span.count, sequence.n_known());
     for (int64_t position = span.begin; position < span.begin + span.count; ++position) {
-      slot(plan, span, position) = {span.sequence, position};
+      slot(plan, span, position) = sequence.states[static_cast<size_t>(position)];
     }
   }
 
   SpanResult answer(const SpanPlan& span) {
     Sequence& sequence = sequences_.at(span.sequence);
-    const bool is_complete = span.begin + span.count == sequence.n_known;
+    const bool is_complete = span.begin + span.count == sequence.n_known();
     EXPECT_EQ(span.is_sampling, is_complete && sequence.max_new > 0);
     if (!is_complete) {
       return {};
     }
-    sequence.n_known += span.is_sampling ? 1 : 0;
-    const int64_t n_written = sequence.n_known - sequence.n_prompt;
+    if (span.is_sampling) {  // what follows depends on what was before
+      push(sequence, static_cast<TokenId>(sequence.states.back() % 2));
+    }
+    const int64_t n_written = sequence.n_known() - sequence.n_prompt;
     return {.n_appended = span.is_sampling ? 1 : 0,
             .is_finished = n_written >= std::min(sequence.n_new, sequence.max_new)};
   }
 
+  static void push(Sequence& sequence, TokenId token) {
+    sequence.tokens.push_back(token);
+    update_states(sequence);
+  }
+
+  static void update_states(Sequence& sequence) {
+    while (sequence.states.size() < sequence.tokens.size()) {
+      const uint64_t before = sequence.states.empty() ? std::hash<std::string>{}(sequence.space)
+                                                      : sequence.states.back();
+      const auto token = static_cast<uint64_t>(sequence.tokens[sequence.states.size()]);
+      const PhiloxBlock bits = philox4x32(before, {static_cast<uint32_t>(token), 0, 0, 0});
+      sequence.states.push_back(uint64_t{bits[0]} << 32 | bits[1]);
+    }
+  }
+
   int64_t block_tokens_;
-  std::vector<Slot> slots_;  // [n_blocks, block_tokens]
+  std::vector<uint64_t> slots_;  // [n_blocks, block_tokens]
   std::map<SequenceId, Sequence> sequences_;
 };
 

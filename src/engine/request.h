@@ -31,6 +31,10 @@ struct Request {
   std::optional<int> n_logprobs = {};  // of generated tokens: 0 chosen only, up to kMaxTopLogprobs
   std::optional<int> prompt_logprobs = {};  // of prompt tokens, likewise; comes as one PromptEvent
 
+  // Requests share KV only with requests of the same salt, so nobody learns from the time of a
+  // first token what others have asked.
+  std::string cache_salt = {};
+
   int priority = 0;  // -1000 .. 1000, lower is served first
 };
 

@@ -5,9 +5,19 @@
 #include "base/check.h"
 
 namespace millrace {
+namespace {
+
+// A sequence waits for another one that is computing tokens of its own when that saves at least
+// this part of a block. For less it is sooner done alone.
+constexpr int64_t kWorthWaiting = 4;
+
+}  // namespace
 
 Scheduler::Scheduler(SchedulerLimits limits)
-    : limits_(limits), pool_(limits.n_blocks), picker_(pool_) {
+    : limits_(limits),
+      pool_(limits.n_blocks),
+      index_(pool_, {.block_tokens = limits.block_tokens, .n_key_bits = limits.n_key_bits}),
+      picker_(pool_) {
   MR_CHECK(is_chunk_size(limits.prefill_chunk, limits.block_tokens),
            "chunk {} block {}",
            limits.prefill_chunk,
@@ -59,20 +69,41 @@ void Scheduler::submit(const SequenceSpec& spec) {
   MR_CHECK(spec.n_prompt >= 1 && spec.max_new >= 0);
   MR_CHECK(
       check_fit(spec.n_prompt, spec.max_new).has_value(), "sequence {} can never run", spec.id);
-  insert(waiting_,
-         {.id = spec.id,
-          .priority = spec.priority,
-          .n_prompt = spec.n_prompt,
-          .n_known = spec.n_prompt,
-          .n_limit = spec.n_prompt + spec.max_new,
-          .wants_prompt_logits = spec.wants_prompt_logits});
+  Entry entry{.id = spec.id,
+              .priority = spec.priority,
+              .n_prompt = spec.n_prompt,
+              .n_known = spec.n_prompt,
+              .n_limit = spec.n_prompt + spec.max_new,
+              .wants_prompt_logits = spec.wants_prompt_logits,
+              .tokens = spec.tokens,
+              .space = index_.acquire(spec.cache_namespace)};
+  index_.extend_keys(entry.space, tokens_of(entry, 0, entry.n_known), entry.keys);
+  insert(waiting_, std::move(entry));
+}
+
+std::span<const TokenId> Scheduler::tokens_of(const Entry& entry,
+                                              int64_t begin,
+                                              int64_t end) const {
+  MR_CHECK(begin <= end && end <= static_cast<int64_t>(entry.tokens->size()),
+           "tokens {} to {} of {}",
+           begin,
+           end,
+           entry.tokens->size());
+  return {entry.tokens->data() + begin, static_cast<size_t>(end - begin)};
+}
+
+// Takes it out of the list; what it computed stays in the cache.
+void Scheduler::drop(std::vector<Entry>& entries, Entry& entry) {
+  publish_tail(entry);
+  pool_.release(entry.blocks);
+  index_.release(entry.space);
+  entries.erase(entries.begin() + (&entry - entries.data()));
 }
 
 void Scheduler::remove(SequenceId id) {
   for (std::vector<Entry>* entries : {&waiting_, &running_}) {
     if (Entry* entry = find(*entries, id)) {
-      pool_.release(entry->blocks);
-      entries->erase(entries->begin() + (entry - entries->data()));
+      drop(*entries, *entry);
       return;
     }
   }
@@ -90,13 +121,64 @@ int64_t Scheduler::n_missing_blocks(const Entry& entry, int64_t end) const {
       blocks_for(end, limits_.block_tokens) - static_cast<int64_t>(entry.blocks.size()), 0);
 }
 
+// What of a waiting sequence's tokens the cache holds; hits_ gets the whole blocks.
+PrefixMatch Scheduler::find_cached(const Entry& entry) {
+  hits_.clear();
+  if (!limits_.has_prefix_cache || entry.wants_prompt_logits) {
+    return {};
+  }
+  return index_.match(
+      entry.space, entry.keys, tokens_of(entry, 0, entry.n_known - 1), picker_, hits_);
+}
+
+// Would the waiting sequence find enough more in the cache once the other one has computed its own
+// tokens? hits_ are the blocks it finds now. Looks one block ahead.
+bool Scheduler::is_worth_waiting(const Entry& other,
+                                 int64_t n_computed,
+                                 const Entry& entry,
+                                 int64_t n_cached) {
+  const size_t n_whole = hits_.size();
+  if (other.space != entry.space || other.priority > entry.priority ||
+      (n_whole > 0 &&
+       (other.keys.size() < n_whole || other.keys[n_whole - 1] != entry.keys[n_whole - 1]))) {
+    return false;
+  }
+  const int64_t begin = static_cast<int64_t>(n_whole) * limits_.block_tokens;
+  const auto next_of = [&](const Entry& some, int64_t n) {
+    return tokens_of(some, std::min(begin, n), std::min(begin + limits_.block_tokens, n));
+  };
+  const auto mine = next_of(entry, entry.n_known - 1);
+  const int64_t n_shared =
+      std::ranges::mismatch(mine, next_of(other, other.n_known)).in1 - mine.begin();
+  const int64_t end = begin + n_shared;
+  return n_computed < end && end - n_cached >= limits_.block_tokens / kWorthWaiting;
+}
+
+bool Scheduler::is_being_computed(const StepPlan& plan, const Entry& entry, int64_t n_cached) {
+  if (!limits_.has_prefix_cache || entry.wants_prompt_logits) {
+    return false;
+  }
+  for (const Entry& other : running_) {
+    const bool is_prefill = other.n_known - other.n_computed > 1;
+    if (is_prefill && is_worth_waiting(other, other.n_computed, entry, n_cached)) {
+      return true;
+    }
+  }
+  for (size_t i = plan.spans.size() - plan.admitted.size(); i < plan.spans.size(); ++i) {
+    const Entry& other = *find(waiting_, plan.spans[i].sequence);
+    if (is_worth_waiting(other, plan.spans[i].begin, entry, n_cached)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 // The sequence's next span, if the budget has room for all of it.
-bool Scheduler::add_span(StepPlan& plan, const Entry& entry) {
+bool Scheduler::add_span(StepPlan& plan, const Entry& entry, int64_t begin) {
   const int64_t chunk = entry.wants_prompt_logits ? limits_.block_tokens : limits_.prefill_chunk;
-  const int64_t edge = (entry.n_computed / chunk + 1) * chunk;
-  SpanPlan span{.sequence = entry.id,
-                .begin = entry.n_computed,
-                .count = std::min(edge, entry.n_known) - entry.n_computed};
+  const int64_t edge = (begin / chunk + 1) * chunk;
+  SpanPlan span{
+      .sequence = entry.id, .begin = begin, .count = std::min(edge, entry.n_known) - begin};
   const bool is_complete = span.begin + span.count == entry.n_known;
   span.is_sampling = is_complete && entry.n_known < entry.n_limit;
   span.n_logits = entry.wants_prompt_logits ? span.count : (span.is_sampling ? 1 : 0);
@@ -119,7 +201,7 @@ int64_t Scheduler::grant_running(StepPlan& plan) {
     for (const Entry& entry : running_) {
       const bool is_decode = entry.n_known - entry.n_computed == 1;
       if (is_decode == is_decode_turn && !is_listed(plan.preempted, entry.id) &&
-          add_span(plan, entry)) {
+          add_span(plan, entry, entry.n_computed)) {
         n_missing += n_missing_blocks(entry, plan.spans.back().begin + plan.spans.back().count);
       }
     }
@@ -154,24 +236,57 @@ void Scheduler::make_room(StepPlan& plan) {
   }
 }
 
-void Scheduler::assign_blocks(StepPlan& plan, SpanPlan& span, const Entry& entry, int64_t n_new) {
+void Scheduler::assign_blocks(StepPlan& plan,
+                              SpanPlan& span,
+                              const std::vector<BlockId>& held,
+                              int64_t n_new) {
   span.n_new_blocks = n_new;
   span.first_block = static_cast<int64_t>(plan.blocks.size());
-  plan.blocks.insert(plan.blocks.end(), entry.blocks.begin(), entry.blocks.end());
+  plan.blocks.insert(plan.blocks.end(), held.begin(), held.end());
   picker_.pick(n_new, plan.blocks);
   span.n_blocks = static_cast<int64_t>(plan.blocks.size()) - span.first_block;
 }
 
+// hits_ and cached are what the cache holds of it.
+bool Scheduler::try_admit(StepPlan& plan, const Entry& entry, PrefixMatch cached) {
+  const int64_t n_others = n_running() + static_cast<int64_t>(plan.admitted.size());
+  const int64_t n_new = n_admission_blocks(entry) - static_cast<int64_t>(hits_.size());
+  int64_t n_free = picker_.n_free() - n_others;
+  for (const BlockId hit : hits_) {
+    n_free -= picker_.n_free_lost_by_keeping(hit);
+  }
+  if (cached.source != kNoBlock && n_new + picker_.n_free_lost_by_keeping(cached.source) > n_free) {
+    cached = {.n_tokens = static_cast<int64_t>(hits_.size()) * limits_.block_tokens};
+  }
+  if (n_others >= limits_.max_sequences || n_new > n_free ||
+      !add_span(plan, entry, cached.n_tokens)) {
+    return false;
+  }
+  plan.admitted.push_back(entry.id);
+  for (const BlockId hit : hits_) {
+    picker_.keep(hit);
+  }
+  if (cached.source != kNoBlock) {
+    picker_.keep(cached.source);
+  }
+  SpanPlan& span = plan.spans.back();
+  assign_blocks(plan, span, hits_, n_new);
+  if (cached.source != kNoBlock) {
+    const size_t first_new = static_cast<size_t>(span.first_block) + hits_.size();
+    plan.copies.push_back({.from = cached.source, .to = plan.blocks[first_new]});
+  }
+  return true;
+}
+
 void Scheduler::admit(StepPlan& plan) {
   for (const Entry& entry : waiting_) {
-    const int64_t n_others = n_running() + static_cast<int64_t>(plan.admitted.size());
-    const int64_t n_new = n_admission_blocks(entry);
-    if (n_others >= limits_.max_sequences || n_new + n_others > picker_.n_free() ||
-        !add_span(plan, entry)) {
+    const PrefixMatch cached = find_cached(entry);
+    if (is_being_computed(plan, entry, cached.n_tokens)) {
+      continue;
+    }
+    if (!try_admit(plan, entry, cached)) {
       return;
     }
-    plan.admitted.push_back(entry.id);
-    assign_blocks(plan, plan.spans.back(), entry, n_new);
   }
 }
 
@@ -180,11 +295,12 @@ StepPlan Scheduler::plan() {
   plan.preempted.clear();
   plan.admitted.clear();
   plan.blocks.clear();
+  plan.copies.clear();
   picker_.reset();
   make_room(plan);
   for (SpanPlan& span : plan.spans) {
     const Entry& entry = *find(running_, span.sequence);
-    assign_blocks(plan, span, entry, n_missing_blocks(entry, span.begin + span.count));
+    assign_blocks(plan, span, entry.blocks, n_missing_blocks(entry, span.begin + span.count));
   }
   if (plan.preempted.empty()) {
     admit(plan);
@@ -195,35 +311,114 @@ StepPlan Scheduler::plan() {
 void Scheduler::apply_preemption(SequenceId id) {
   Entry* running = find(running_, id);
   MR_CHECK(running != nullptr, "sequence {} does not run", id);
+  publish_tail(*running);
   Entry entry = std::move(*running);
   running_.erase(running_.begin() + (running - running_.data()));
   counters_.n_preemptions += 1;
-  counters_.n_recomputed_tokens += entry.n_computed;
   pool_.release(entry.blocks);
   entry.blocks.clear();
+  entry.n_given_up = entry.n_computed;
   entry.n_computed = 0;
+  entry.n_published = 0;
   entry.n_preemptions += 1;
   insert(waiting_, std::move(entry));
 }
 
-void Scheduler::apply_span(const StepPlan& plan, const SpanPlan& span, const SpanResult& result) {
+void Scheduler::apply_admission(SequenceId id) {
+  Entry* waiting = find(waiting_, id);
+  MR_CHECK(waiting != nullptr, "sequence {} does not wait", id);
+  Entry entry = std::move(*waiting);
+  waiting_.erase(waiting_.begin() + (waiting - waiting_.data()));
+  insert(running_, std::move(entry));
+}
+
+// The span's sequence gets the blocks that it shares and those that it will fill.
+void Scheduler::apply_blocks(const StepPlan& plan, const SpanPlan& span) {
   Entry* entry = find(running_, span.sequence);
-  MR_CHECK(
-      entry != nullptr && entry->n_computed == span.begin, "sequence {} has moved", span.sequence);
-  const int64_t n_held = span.n_blocks - span.n_new_blocks;
-  const std::span<const BlockId> fresh(plan.blocks.data() + span.first_block + n_held,
-                                       static_cast<size_t>(span.n_new_blocks));
+  MR_CHECK(entry != nullptr, "sequence {} does not run", span.sequence);
+  const std::span<const BlockId> table(plan.blocks.data() + span.first_block,
+                                       static_cast<size_t>(span.n_blocks));
+  const auto fresh = table.last(static_cast<size_t>(span.n_new_blocks));
+  if (entry->blocks.empty()) {  // just admitted
+    const auto shared = table.first(table.size() - fresh.size());
+    pool_.touch(shared);
+    entry->n_computed = span.begin;
+    entry->n_published = static_cast<int64_t>(shared.size());
+    counters_.n_recomputed_tokens += std::max<int64_t>(entry->n_given_up - span.begin, 0);
+    if (!entry->was_admitted) {
+      entry->was_admitted = true;
+      counters_.n_prompt_tokens += entry->n_prompt;
+      counters_.n_cached_tokens += span.begin;
+    }
+    entry->blocks.reserve(static_cast<size_t>(blocks_for(n_maximum(*entry), limits_.block_tokens)));
+    entry->blocks.assign(shared.begin(), shared.end());
+  }
+  for (const BlockId block : fresh) {
+    index_.forget(block);
+  }
   pool_.take(fresh);
   entry->blocks.insert(entry->blocks.end(), fresh.begin(), fresh.end());
-  entry->n_computed += span.count;
-  entry->n_known += result.n_appended;
-  entry->wants_prompt_logits = entry->wants_prompt_logits && entry->n_computed < entry->n_prompt;
+}
+
+// Makes the whole blocks that it computed known to the cache; where another block holds the same,
+// it takes that one over.
+void Scheduler::publish(Entry& entry) {
+  if (!limits_.has_prefix_cache) {
+    return;
+  }
+  const int64_t n_whole = entry.n_computed / limits_.block_tokens;
+  index_.extend_keys(entry.space, tokens_of(entry, 0, n_whole * limits_.block_tokens), entry.keys);
+  for (; entry.n_published < n_whole; ++entry.n_published) {
+    const int64_t begin = entry.n_published * limits_.block_tokens;
+    const auto index = static_cast<size_t>(entry.n_published);
+    BlockId& block = entry.blocks[index];
+    const BlockId same = index_.publish(entry.space,
+                                        index == 0 ? kNoBlock : entry.blocks[index - 1],
+                                        entry.keys[index],
+                                        tokens_of(entry, begin, begin + limits_.block_tokens),
+                                        block);
+    if (same != block) {
+      pool_.touch({&same, 1});
+      pool_.release({&block, 1});
+      block = same;
+      counters_.n_merged_blocks += 1;
+    }
+  }
+}
+
+void Scheduler::publish_tail(Entry& entry) {
+  const int64_t begin = entry.n_published * limits_.block_tokens;
+  if (limits_.has_prefix_cache && begin < entry.n_computed) {
+    const auto index = static_cast<size_t>(entry.n_published);
+    index_.publish_part(entry.space,
+                        index == 0 ? kNoBlock : entry.blocks[index - 1],
+                        tokens_of(entry, begin, entry.n_computed),
+                        entry.blocks[index]);
+  }
+}
+
+void Scheduler::apply_span(const SpanPlan& span, const SpanResult& result) {
+  Entry& entry = *find(running_, span.sequence);
+  MR_CHECK(entry.n_computed == span.begin, "sequence {} has moved", span.sequence);
+  if (result.is_failed) {
+    entry.n_computed = entry.n_published * limits_.block_tokens;
+    drop(running_, entry);
+    return;
+  }
+  const bool is_prompt = entry.n_computed < entry.n_prompt;
+  entry.n_computed += span.count;
+  entry.n_known += result.n_appended;
+  publish(entry);
   if (result.is_finished) {
-    remove(span.sequence);
+    drop(running_, entry);
     return;
   }
   MR_CHECK(
-      entry->n_computed < entry->n_known, "sequence {} has nothing left to compute", span.sequence);
+      entry.n_computed < entry.n_known, "sequence {} has nothing left to compute", span.sequence);
+  if (is_prompt && entry.n_computed >= entry.n_prompt) {
+    publish_tail(entry);
+    entry.wants_prompt_logits = false;
+  }
 }
 
 void Scheduler::apply(StepPlan plan, const std::vector<SpanResult>& results) {
@@ -235,33 +430,44 @@ void Scheduler::apply(StepPlan plan, const std::vector<SpanResult>& results) {
     apply_preemption(id);
   }
   for (const SequenceId id : plan.admitted) {
-    Entry* entry = find(waiting_, id);
-    MR_CHECK(entry != nullptr, "sequence {} does not wait", id);
-    Entry moved = std::move(*entry);
-    waiting_.erase(waiting_.begin() + (entry - waiting_.data()));
-    insert(running_, std::move(moved));
+    apply_admission(id);
+  }
+  for (const SpanPlan& span : plan.spans) {
+    apply_blocks(plan, span);
+  }
+  for (const BlockCopy& copy : plan.copies) {  // used just now: given away later
+    pool_.touch({&copy.from, 1});
+    pool_.release({&copy.from, 1});
   }
   for (size_t i = 0; i < results.size(); ++i) {
-    apply_span(plan, plan.spans[i], results[i]);
+    apply_span(plan.spans[i], results[i]);
   }
   spare_ = std::move(plan);
 }
 
 bool Scheduler::check() const {
-  int64_t n_held = 0;
+  std::vector<uint32_t> n_held(static_cast<size_t>(pool_.n_total()));
   for (const Entry& entry : waiting_) {
     if (!entry.blocks.empty() || entry.n_computed != 0) {
       return false;
     }
   }
   for (const Entry& entry : running_) {
-    n_held += static_cast<int64_t>(entry.blocks.size());
-    if (n_missing_blocks(entry, entry.n_computed) > 0 || entry.n_computed >= entry.n_known ||
+    for (const BlockId block : entry.blocks) {
+      ++n_held[block];
+    }
+    if (entry.n_published > entry.n_computed / limits_.block_tokens ||
+        n_missing_blocks(entry, entry.n_computed) > 0 || entry.n_computed >= entry.n_known ||
         (reserves_maximum(entry) && n_missing_blocks(entry, n_maximum(entry)) > 0)) {
       return false;
     }
   }
-  return pool_.check() && n_held == pool_.n_used() &&
+  for (BlockId block = 0; block < n_held.size(); ++block) {
+    if (n_held[block] != pool_.references(block)) {
+      return false;
+    }
+  }
+  return pool_.check() && index_.check() &&
          std::is_sorted(waiting_.begin(), waiting_.end(), comes_before) &&
          std::is_sorted(running_.begin(), running_.end(), comes_before);
 }

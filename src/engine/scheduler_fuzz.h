@@ -16,6 +16,22 @@ struct FuzzTotals {
   int64_t n_cancelled = 0;
   int64_t n_failed = 0;
   int64_t n_preemptions = 0;
+  int64_t n_cached_tokens = 0;
+  int64_t n_prompt_tokens = 0;
+  int64_t n_merged_blocks = 0;
+  int64_t n_copies = 0;
+
+  FuzzTotals& operator+=(const FuzzTotals& other) {
+    n_finished += other.n_finished;
+    n_cancelled += other.n_cancelled;
+    n_failed += other.n_failed;
+    n_preemptions += other.n_preemptions;
+    n_cached_tokens += other.n_cached_tokens;
+    n_prompt_tokens += other.n_prompt_tokens;
+    n_merged_blocks += other.n_merged_blocks;
+    n_copies += other.n_copies;
+    return *this;
+  }
 };
 
 class SchedulerFuzz {
@@ -36,7 +52,7 @@ class SchedulerFuzz {
     std::vector<SpanResult> results = executor_.run(plan);
     for (SpanResult& result : results) {  // a row with NaN ends its sequence alone
       if (random_() % 200 == 0 && !result.is_finished) {
-        result = {.n_appended = 0, .is_finished = true};
+        result = {.n_appended = 0, .is_finished = true, .is_failed = true};
         ++totals_.n_failed;
       }
     }
@@ -46,6 +62,7 @@ class SchedulerFuzz {
         finished.push_back(plan.spans[i].sequence);
       }
     }
+    totals_.n_copies += static_cast<int64_t>(plan.copies.size());
     scheduler_.apply(std::move(plan), results);
     for (const SequenceId id : finished) {
       executor_.forget(id);
@@ -68,7 +85,11 @@ class SchedulerFuzz {
       step(0);
     }
     ASSERT_EQ(scheduler_.pool().n_used(), 0);
-    totals_.n_preemptions = scheduler_.counters().n_preemptions;
+    const SchedulerCounters& counters = scheduler_.counters();
+    totals_.n_preemptions = counters.n_preemptions;
+    totals_.n_cached_tokens = counters.n_cached_tokens;
+    totals_.n_prompt_tokens = counters.n_prompt_tokens;
+    totals_.n_merged_blocks = counters.n_merged_blocks;
   }
 
   const FuzzTotals& totals() const { return totals_; }
@@ -86,13 +107,36 @@ class SchedulerFuzz {
       EXPECT_GT(n_prompt + max_new - 1, capacity - 1);
       return;
     }
-    executor_.add(next_id_,
-                  {.n_prompt = n_prompt, .n_new = below(max_new * 2), .max_new = max_new});
+    const std::string space = random_() % 5 == 0 ? "other" : "";
+    const auto* tokens = executor_.add(next_id_,
+                                       {.n_prompt = n_prompt,
+                                        .n_new = below(max_new * 2),
+                                        .max_new = max_new,
+                                        .space = space,
+                                        .tokens = some_prompt(n_prompt)});
     scheduler_.submit({.id = next_id_++,
                        .priority = random_() % 5 == 0 ? 1 - below(3) : 0,
                        .n_prompt = n_prompt,
                        .max_new = max_new,
-                       .wants_prompt_logits = random_() % 10 == 0});
+                       .wants_prompt_logits = random_() % 10 == 0,
+                       .cache_namespace = space,
+                       .tokens = tokens});
+  }
+
+  // Often begins like another one; few different tokens, so that beginnings are often shared.
+  std::vector<TokenId> some_prompt(int64_t n) {
+    std::vector<TokenId> tokens;
+    if (!last_.empty() && random_() % 4 != 0) {
+      const std::vector<TokenId>& other = last_[random_() % last_.size()];
+      const int64_t n_shared = std::min<int64_t>(n, below(std::ssize(other) + 1));
+      tokens.assign(other.begin(), other.begin() + n_shared);
+    }
+    while (std::ssize(tokens) < n) {
+      tokens.push_back(static_cast<TokenId>(random_() % 2));
+    }
+    last_.resize(std::min<size_t>(last_.size() + 1, 10));
+    last_[random_() % last_.size()] = tokens;
+    return tokens;
   }
 
   void cancel() {
@@ -115,8 +159,8 @@ class SchedulerFuzz {
       const int64_t end = span.begin + span.count;
       const auto& sequence = executor_.sequences().at(span.sequence);
       // The edge is the request's own: its end, or a multiple of the chunk or of a block.
-      ASSERT_TRUE(end == sequence.n_known || end % limits_.block_tokens == 0);
-      ASSERT_TRUE(end == sequence.n_known || span.n_logits == span.count ||
+      ASSERT_TRUE(end == sequence.n_known() || end % limits_.block_tokens == 0);
+      ASSERT_TRUE(end == sequence.n_known() || span.n_logits == span.count ||
                   end % limits_.prefill_chunk == 0);
     }
     for (const auto& [id, sequence] : executor_.sequences()) {
@@ -129,6 +173,7 @@ class SchedulerFuzz {
   Scheduler scheduler_;
   FakeExecutor executor_;
   SequenceId next_id_ = 0;
+  std::vector<std::vector<TokenId>> last_;  // prompts
   FuzzTotals totals_;
 };
 

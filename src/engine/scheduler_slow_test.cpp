@@ -15,7 +15,8 @@ TEST(SchedulerFuzzSlow, a_million_random_steps) {
                            .max_sequences = 1 + seed % 9,
                            .max_batch_tokens = 8 * (1 + seed % 5),
                            .prefill_chunk = 8,
-                           .max_logits = 4 + seed % 11};
+                           .max_logits = 4 + seed % 11,
+                           .n_key_bits = seed % 3 == 0 ? 8 : 128};
     SchedulerFuzz fuzz(limits, seed);
     for (int i = 0; i < 5'000; ++i, ++n_steps) {
       fuzz.step(1 + static_cast<int>(seed % 8));
@@ -23,11 +24,13 @@ TEST(SchedulerFuzzSlow, a_million_random_steps) {
     }
     fuzz.finish();
     ASSERT_FALSE(testing::Test::HasFatalFailure()) << "seed " << seed;
-    all.n_finished += fuzz.totals().n_finished;
-    all.n_preemptions += fuzz.totals().n_preemptions;
+    all += fuzz.totals();
   }
   EXPECT_GT(all.n_finished, 20'000);
   EXPECT_GT(all.n_preemptions, 5'000);
+  EXPECT_GT(all.n_cached_tokens, all.n_prompt_tokens / 10);
+  EXPECT_GT(all.n_merged_blocks, 1'000);
+  EXPECT_GT(all.n_copies, 10'000);
 }
 
 }  // namespace

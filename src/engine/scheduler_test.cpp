@@ -3,45 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/fake_executor.h"
 #include "engine/scheduler_fuzz.h"
+#include "engine/scheduler_rig.h"
 
 namespace millrace {
 namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
-
-SchedulerLimits small_limits(int64_t n_blocks) {
-  return {.n_blocks = n_blocks,
-          .block_tokens = 4,
-          .max_sequences = 8,
-          .max_batch_tokens = 32,
-          .prefill_chunk = 8,
-          .max_logits = 16};
-}
-
-// A scheduler with a fake executor behind it.
-struct Rig {
-  explicit Rig(const SchedulerLimits& limits) : scheduler(limits), executor(limits) {}
-
-  void submit(const SequenceSpec& spec, int64_t n_new = 1'000'000) {
-    executor.add(spec.id, {.n_prompt = spec.n_prompt, .n_new = n_new, .max_new = spec.max_new});
-    scheduler.submit(spec);
-  }
-  // One step; what was planned.
-  StepPlan step() {
-    StepPlan plan = scheduler.plan();
-    const StepPlan copy = plan;
-    const std::vector<SpanResult> results = executor.run(plan);
-    scheduler.apply(std::move(plan), results);
-    EXPECT_TRUE(scheduler.check());
-    return copy;
-  }
-
-  Scheduler scheduler;
-  FakeExecutor executor;
-};
 
 std::vector<SequenceId> sequences_of(const StepPlan& plan) {
   std::vector<SequenceId> ids;
@@ -180,14 +149,14 @@ TEST(Scheduler, third_admission_reserves_the_maximum_and_is_not_preempted_again)
   for (SequenceId rival = 2; rival <= 4; ++rival) {  // each would like 7 of the 8 blocks
     rig.step();
     rig.submit({.id = rival, .n_prompt = 8, .max_new = 20});
-    for (int i = 0; i < 100 && rig.executor.sequences()[rival].n_known < 28; ++i) {
+    for (int i = 0; i < 100 && rig.executor.sequences()[rival].n_known() < 28; ++i) {
       n_preempted += static_cast<int64_t>(rig.step().preempted.size());
     }
-    EXPECT_EQ(rig.executor.sequences()[rival].n_known, 28);
+    EXPECT_EQ(rig.executor.sequences()[rival].n_known(), 28);
     EXPECT_EQ(n_preempted, std::min<int64_t>(2, static_cast<int64_t>(rival) - 1));
   }
   EXPECT_EQ(rig.executor.sequences()[1].n_started, 3);
-  EXPECT_EQ(rig.executor.sequences()[1].n_known, 32);
+  EXPECT_EQ(rig.executor.sequences()[1].n_known(), 32);
 }
 
 TEST(Scheduler, what_never_fits_is_refused_with_both_sizes) {
@@ -239,23 +208,25 @@ TEST(SchedulerFuzzTest, ten_thousand_random_steps_keep_every_block_where_it_belo
   FuzzTotals all;
   for (const int64_t n_blocks : {5, 12, 40}) {
     for (uint32_t seed = 0; seed < 4; ++seed) {
-      SchedulerFuzz fuzz(small_limits(n_blocks), seed);
+      SchedulerLimits limits = small_limits(n_blocks);
+      limits.n_key_bits = seed % 2 == 0 ? 128 : 8;
+      SchedulerFuzz fuzz(limits, seed);
       for (int i = 0; i < 850; ++i) {
         fuzz.step(6);
         ASSERT_FALSE(testing::Test::HasFatalFailure()) << "blocks " << n_blocks << " seed " << seed;
       }
       fuzz.finish();
       ASSERT_FALSE(testing::Test::HasFatalFailure());
-      all.n_finished += fuzz.totals().n_finished;
-      all.n_cancelled += fuzz.totals().n_cancelled;
-      all.n_failed += fuzz.totals().n_failed;
-      all.n_preemptions += fuzz.totals().n_preemptions;
+      all += fuzz.totals();
     }
   }
   EXPECT_GT(all.n_finished, 300);
   EXPECT_GT(all.n_cancelled, 50);
   EXPECT_GT(all.n_failed, 20);
   EXPECT_GT(all.n_preemptions, 50);
+  EXPECT_GT(all.n_cached_tokens, all.n_prompt_tokens / 10);
+  EXPECT_GT(all.n_merged_blocks, 10);
+  EXPECT_GT(all.n_copies, 100);
 }
 
 // Pools of 1.0 to 3.0 times one request.
@@ -273,7 +244,7 @@ TEST(SchedulerLiveness, everyone_ends_in_bounded_steps_however_tight_the_pool) {
       rig.step();
     }
     for (const auto& [id, sequence] : rig.executor.sequences()) {
-      EXPECT_EQ(sequence.n_known, kPrompt + kNew);
+      EXPECT_EQ(sequence.n_known(), kPrompt + kNew);
     }
   }
 }

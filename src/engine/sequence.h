@@ -51,6 +51,7 @@ struct SequenceState {
   TextStream text;
   PromptEvent prompt_scores;  // filled as the prompt is computed
   bool is_admitted = false;
+  int64_t n_cached = 0;  // tokens of the prompt that were in the cache at the first admission
   TimePoint admitted;
   TimePoint first_token;
   TimePoint last_token;

@@ -24,11 +24,18 @@ struct SpanPlan {
   int64_t n_blocks = 0;
 };
 
+// KV to copy before anything is computed.
+struct BlockCopy {
+  BlockId from = 0;
+  BlockId to = 0;
+};
+
 struct StepPlan {
   std::vector<SequenceId> preempted;  // give all blocks back and wait
-  std::vector<SequenceId> admitted;   // start running
+  std::vector<SequenceId> admitted;   // start running, from where the cache ends
   std::vector<SpanPlan> spans;
   std::vector<BlockId> blocks;  // the block tables of all spans
+  std::vector<BlockCopy> copies;
   int64_t n_tokens = 0;
   int64_t n_logits = 0;
 
@@ -39,6 +46,7 @@ struct StepPlan {
 struct SpanResult {
   int64_t n_appended = 0;    // tokens that the sequence grew by
   bool is_finished = false;  // it needs nothing more, for whatever reason
+  bool is_failed = false;    // finished, and what was computed is not to be used again
 };
 
 }  // namespace millrace
