@@ -51,7 +51,7 @@ struct ServeOptions {
                 allowed_origins,
                 "An origin whose pages may use the server, * for all (repeatable)");
     options.add("--max-sequences", max_sequences, 1, 4096, "Answers made at the same time");
-    options.add("--max-waiting", max_waiting, 0, 1 << 20, "Answers queued before 429");
+    options.add("--max-waiting", max_waiting, 1, 1'000'000, "Answers queued before 429");
     options.add("--max-body", max_body_mebibytes, 1, 1024, "MiB of a request body");
     options.add("--max-connections", max_connections, 1, 1 << 20, "Connections open at once");
     options.add("--shutdown-timeout",
@@ -82,25 +82,6 @@ class StopRequest {
   std::condition_variable changed_;
   int n_signals_ = 0;
 };
-
-// One token through the whole road, so that the first client does not pay for cold memory.
-Result<void> warm_up(Engine& engine) {
-  Request request;
-  request.prompt = {0};
-  request.max_tokens = 1;
-  request.ignore_eos = true;
-  auto stream = engine.submit(std::move(request));
-  if (!stream) {
-    return propagate(stream);
-  }
-  for (StreamEvent event; (*stream)->wait_next(event);) {
-    const auto* finish = std::get_if<FinishEvent>(&event.body);
-    if (finish != nullptr && finish->reason == FinishReason::kError) {
-      return tl::unexpected<Error>(finish->error);
-    }
-  }
-  return {};
-}
 
 Result<void> write_port_file(const std::string& path, uint16_t port) {
   if (path.empty()) {
@@ -210,14 +191,12 @@ Result<int> serve(const ServeOptions& options) {
   EngineOptions engine_options;
   engine_options.max_sequences = options.max_sequences;
   engine_options.max_waiting = options.max_waiting;
+  engine_options.warms_up = true;
   auto started = start_engine(std::move(*files), options.model, std::move(engine_options), metrics);
   if (!started) {
     return propagate(started);
   }
   engine = std::move(*started);
-  if (auto warm = warm_up(*engine); !warm) {
-    return propagate(warm);
-  }
   log_model(*engine);
   is_serving.store(true);
   service.set_engine(*engine);

@@ -13,7 +13,6 @@
 #include "base/worker_pool.h"
 #include "engine/engine_loop.h"
 #include "engine/memory_plan.h"
-#include "engine/request_check.h"
 
 namespace millrace {
 namespace {
@@ -48,13 +47,21 @@ Result<void> check_options(const EngineOptions& options) {
   return {};
 }
 
-// Below 2^53, so that every JSON reader gives back the seed that was reported.
+// The content of the block is never looked at: a sequence that takes it writes it first.
+void run_one_token(Model& model, KvMemory& kv) {
+  const TokenId token = 0;
+  const BlockId block = 0;
+  const Span span{.tokens = {&token, 1}, .position = 0, .blocks = {&block, 1}, .n_logits = 1};
+  std::vector<float> logits(static_cast<size_t>(model.spec().n_vocab));
+  model.forward({.spans = {&span, 1}}, kv, logits);
+}
+
+}  // namespace
+
 uint64_t random_seed() {
   std::random_device device;
   return (uint64_t{device()} << 32 | device()) >> 11;
 }
-
-}  // namespace
 
 uint64_t child_seed(uint64_t seed, int choice) {
   if (choice == 0) {
@@ -77,6 +84,7 @@ class Engine::Impl {
   EngineStats stats() const;
 
   ModelInfo info;
+  RequestLimits limits;
   ModelFiles files;
   std::atomic<bool> is_draining{false};
 
@@ -84,8 +92,7 @@ class Engine::Impl {
   Impl(ModelFiles model_files, int n_threads, int max_waiting)
       : files(std::move(model_files)),
         workers_(n_threads),
-        inbox_(static_cast<size_t>(max_waiting)),
-        max_waiting_(max_waiting) {}
+        inbox_(static_cast<size_t>(max_waiting)) {}
 
   Result<void> load(const EngineOptions& options, Metrics& metrics);
   std::vector<TokenId> end_tokens_of(const Request& request) const;
@@ -95,9 +102,7 @@ class Engine::Impl {
   std::unique_ptr<Executor> executor_;
   SharedCounters counters_;
   std::unique_ptr<EngineLoop> loop_;
-  RequestLimits limits_;
   Inbox<std::shared_ptr<RequestState>> inbox_;
-  const int64_t max_waiting_;
   std::atomic<bool> is_aborting_{false};  // end everything that runs
   std::atomic<bool> is_stopping_{false};  // and the thread
   std::thread thread_;
@@ -156,16 +161,21 @@ Result<void> Engine::Impl::load(const EngineOptions& options, Metrics& metrics) 
   if (!kv) {
     return propagate(kv);
   }
+  if (options.warms_up) {
+    run_one_token(**model, *kv);
+  }
   const int32_t n_vocab = std::min(files.tokenizer->vocab_size(), spec.n_vocab);
-  const SchedulerLimits limits{.n_blocks = plan->n_blocks,
-                               .max_sequences = options.max_sequences,
-                               .max_batch_tokens = load_options.max_batch_tokens,
-                               .prefill_chunk = options.prefill_chunk,
-                               .max_logits = options.max_sequences + kBlockTokens};
+  const SchedulerLimits scheduler_limits{.n_blocks = plan->n_blocks,
+                                         .max_sequences = options.max_sequences,
+                                         .max_batch_tokens = load_options.max_batch_tokens,
+                                         .prefill_chunk = options.prefill_chunk,
+                                         .max_logits = options.max_sequences + kBlockTokens};
   executor_ = std::make_unique<Executor>(
-      std::move(*model), std::move(*kv), workers_, n_vocab, limits.max_logits);
-  loop_ = std::make_unique<EngineLoop>(*executor_, limits, *files.tokenizer, metrics, counters_);
-  limits_ = {.n_vocab = n_vocab, .max_model_len = plan->max_model_len};
+      std::move(*model), std::move(*kv), workers_, n_vocab, scheduler_limits.max_logits);
+  loop_ = std::make_unique<EngineLoop>(
+      *executor_, scheduler_limits, *files.tokenizer, metrics, counters_);
+  limits = {
+      .n_vocab = n_vocab, .max_model_len = plan->max_model_len, .max_waiting = options.max_waiting};
   info = {.name = files.name,
           .architecture = spec.architecture,
           .max_model_len = plan->max_model_len,
@@ -199,17 +209,17 @@ std::vector<TokenId> Engine::Impl::end_tokens_of(const Request& request) const {
   }
   std::sort(tokens.begin(), tokens.end());
   tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
-  std::erase_if(tokens, [&](TokenId token) { return token < 0 || token >= limits_.n_vocab; });
+  std::erase_if(tokens, [&](TokenId token) { return token < 0 || token >= limits.n_vocab; });
   return tokens;
 }
 
 Result<std::shared_ptr<TokenStream>> Engine::Impl::submit(Request request,
                                                           std::function<void()> on_ready) {
-  if (auto checked = check_request(request, limits_); !checked) {
+  if (auto checked = check_request(request, limits); !checked) {
     return propagate(checked);
   }
   auto state = std::make_shared<RequestState>();
-  state->max_new = answer_limit(request, limits_);
+  state->max_new = answer_limit(request, limits);
   state->seed = request.seed ? *request.seed : random_seed();
   state->end_tokens = end_tokens_of(request);
   state->stream = std::make_shared<TokenStream>(std::move(on_ready));
@@ -227,12 +237,13 @@ Result<std::shared_ptr<TokenStream>> Engine::Impl::submit(Request request,
     give_back(0);
     return fail(ErrorCode::kUnavailable, "the engine is shutting down");
   }
-  if (counters_.n_queued.fetch_add(n) + n > max_waiting_ || !inbox_.try_push(std::move(state))) {
+  if (counters_.n_queued.fetch_add(n) + n > limits.max_waiting ||
+      !inbox_.try_push(std::move(state))) {
     give_back(n);
     return fail(ErrorCode::kResourceExhausted,
                 "the queue is full: {} answers wait already, at most {} may",
                 counters_.n_queued.load(),
-                max_waiting_);
+                limits.max_waiting);
   }
   return stream;
 }
@@ -320,6 +331,10 @@ EngineStats Engine::stats() const {
 
 const ModelInfo& Engine::info() const {
   return impl_->info;
+}
+
+const RequestLimits& Engine::limits() const {
+  return impl_->limits;
 }
 
 const Tokenizer& Engine::tokenizer() const {

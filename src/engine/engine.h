@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "engine/model_files.h"
 #include "engine/request.h"
+#include "engine/request_check.h"
 #include "engine/token_stream.h"
 #include "kernels/isa.h"
 #include "kernels/kv_page.h"
@@ -30,6 +31,9 @@ struct EngineOptions {
   int max_waiting = 512;                  // choices queued before submit answers kResourceExhausted
   int max_batch_tokens = 512;             // of one step
   int prefill_chunk = 256;  // of one sequence in one step; a multiple of 64, or a divisor
+  // One token through the model before the first request, so that this one does not pay for cold
+  // memory. No request: nothing of it is counted.
+  bool warms_up = false;
   std::function<void(double fraction)> on_load_progress = {};
 };
 
@@ -82,6 +86,7 @@ class Engine {
   bool is_draining() const;
   EngineStats stats() const;  // any thread
   const ModelInfo& info() const;
+  const RequestLimits& limits() const;  // for find_fault
   const Tokenizer& tokenizer() const;
   const ChatTemplate* chat_template() const;  // null: none in the file
   const ModelFiles& files() const;
@@ -91,6 +96,10 @@ class Engine {
   explicit Engine(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
+
+// What a request without a seed gets. Below 2^53, so that every JSON reader gives back the seed
+// that was reported.
+uint64_t random_seed();
 
 // The seed of choice i of a request: choice 0 keeps the request's own.
 uint64_t child_seed(uint64_t seed, int choice);

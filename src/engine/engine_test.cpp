@@ -259,6 +259,29 @@ TEST_F(EngineTest, full_queue_is_refused_and_has_room_again_later) {
   EXPECT_EQ(rig.ask(greedy(3, 2)).ids.size(), 2U);
 }
 
+TEST_F(EngineTest, more_choices_than_may_wait_are_refused_for_good_and_not_as_a_full_queue) {
+  EngineOptions options;
+  options.max_waiting = 2;
+  TestEngine rig(model_->path(), options);
+  Request three = greedy(3, 2);
+  three.n = 3;
+  const auto refused = rig.engine->submit(three);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_NE(refused.error().message.find("at most 2"), std::string::npos);
+}
+
+TEST_F(EngineTest, warming_up_counts_as_nothing_and_changes_nothing) {
+  TestEngine cold(model_->path());
+  EngineOptions options;
+  options.warms_up = true;
+  TestEngine warm(model_->path(), options);
+  EXPECT_EQ(warm.engine->stats().steps, 0);
+  EXPECT_EQ(warm.engine->stats().prompt_tokens, 0);
+  EXPECT_EQ(warm.engine->stats().blocks_free, cold.engine->stats().blocks_free);
+  EXPECT_EQ(warm.ask(greedy(10, 20)).ids, cold.ask(greedy(10, 20)).ids);
+}
+
 TEST_F(EngineTest, drain_lets_answers_end_and_refuses_new_ones) {
   TestEngine rig(model_->path());
   const auto stream = rig.submit(greedy(10, 50));

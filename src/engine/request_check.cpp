@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 namespace millrace {
 namespace {
@@ -31,14 +32,45 @@ Result<void> check_tokens(std::string_view name,
   return {};
 }
 
-Result<void> check_stops(const Request& request) {
-  if (request.stop.size() > kMaxStopStrings || request.stop_tokens.size() > kMaxStopTokens) {
+Result<void> check_count(std::string_view what, size_t n, int64_t limit) {
+  if (n > static_cast<size_t>(limit)) {
+    return fail(ErrorCode::kInvalidArgument, "at most {} {}, got {}", limit, what, n);
+  }
+  return {};
+}
+
+Result<void> check_prompt(const Request& request, const RequestLimits& limits) {
+  if (request.prompt.empty()) {
+    return fail(ErrorCode::kInvalidArgument, "the prompt has no tokens");
+  }
+  return check_tokens("prompt", request.prompt, limits.n_vocab);
+}
+
+// More choices than the queue holds would be refused as "full" however often they came.
+Result<void> check_choices(const Request& request, const RequestLimits& limits) {
+  if (auto checked = check_number("n", request.n, 1, kMaxChoices); !checked) {
+    return checked;
+  }
+  if (request.n > limits.max_waiting) {
     return fail(ErrorCode::kInvalidArgument,
-                "at most {} stop strings and {} stop tokens, got {} and {}",
-                kMaxStopStrings,
-                kMaxStopTokens,
-                request.stop.size(),
-                request.stop_tokens.size());
+                "n must be at most {}, the answers that may wait (max-waiting), got {}",
+                limits.max_waiting,
+                request.n);
+  }
+  return {};
+}
+
+Result<void> check_stop_tokens(const Request& request, const RequestLimits& limits) {
+  if (auto checked = check_count("stop tokens", request.stop_tokens.size(), kMaxStopTokens);
+      !checked) {
+    return checked;
+  }
+  return check_tokens("stop_tokens", request.stop_tokens, limits.n_vocab);
+}
+
+Result<void> check_stop_strings(const Request& request) {
+  if (auto checked = check_count("stop strings", request.stop.size(), kMaxStopStrings); !checked) {
+    return checked;
   }
   for (const std::string& text : request.stop) {
     if (text.empty() || text.size() > kMaxStopBytes) {
@@ -68,27 +100,35 @@ Result<void> check_window(const Request& request, const RequestLimits& limits) {
 
 }  // namespace
 
-Result<void> check_request(const Request& request, const RequestLimits& limits) {
-  if (request.prompt.empty()) {
-    return fail(ErrorCode::kInvalidArgument, "the prompt has no tokens");
-  }
-  for (const Result<void>& check : {
-           check_number("n", request.n, 1, kMaxChoices),
-           check_number("max_tokens", request.max_tokens.value_or(0), 0, kMaxAnswerTokens),
-           check_number(
-               "min_tokens", request.min_tokens, 0, request.max_tokens.value_or(kMaxAnswerTokens)),
-           check_number("logprobs", request.n_logprobs.value_or(0), 0, kMaxTopLogprobs),
-           check_number("prompt_logprobs", request.prompt_logprobs.value_or(0), 0, kMaxTopLogprobs),
-           check_number("priority", request.priority, -kMaxPriority, kMaxPriority),
-           check_tokens("prompt", request.prompt, limits.n_vocab),
-           check_tokens("stop_tokens", request.stop_tokens, limits.n_vocab),
-           check_stops(request),
-           validate(request.sampling, limits.n_vocab),
-           check_window(request, limits),
-       }) {
+std::optional<RequestFault> find_fault(const Request& request, const RequestLimits& limits) {
+  const std::pair<const char*, Result<void>> checks[] = {
+      {"prompt", check_prompt(request, limits)},
+      {"n", check_choices(request, limits)},
+      {"max_tokens",
+       check_number("max_tokens", request.max_tokens.value_or(0), 0, kMaxAnswerTokens)},
+      {"min_tokens",
+       check_number(
+           "min_tokens", request.min_tokens, 0, request.max_tokens.value_or(kMaxAnswerTokens))},
+      {"n_logprobs", check_number("logprobs", request.n_logprobs.value_or(0), 0, kMaxTopLogprobs)},
+      {"prompt_logprobs",
+       check_number("prompt_logprobs", request.prompt_logprobs.value_or(0), 0, kMaxTopLogprobs)},
+      {"priority", check_number("priority", request.priority, -kMaxPriority, kMaxPriority)},
+      {"stop_tokens", check_stop_tokens(request, limits)},
+      {"stop", check_stop_strings(request)},
+      {"sampling", validate(request.sampling, limits.n_vocab)},
+      {"prompt", check_window(request, limits)},
+  };
+  for (const auto& [field, check] : checks) {
     if (!check) {
-      return check;
+      return RequestFault{field, check.error()};
     }
+  }
+  return std::nullopt;
+}
+
+Result<void> check_request(const Request& request, const RequestLimits& limits) {
+  if (auto fault = find_fault(request, limits)) {
+    return tl::unexpected<Error>(std::move(fault->error));
   }
   return {};
 }

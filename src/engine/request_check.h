@@ -2,6 +2,8 @@
 // Everything that can be wrong with a request, found before it is queued. Any thread.
 
 #include <cstdint>
+#include <optional>
+#include <string>
 
 #include "base/result.h"
 #include "engine/request.h"
@@ -11,9 +13,16 @@ namespace millrace {
 struct RequestLimits {
   int32_t n_vocab = 0;        // ids are 0 .. n_vocab - 1
   int64_t max_model_len = 0;  // prompt + answer
+  int64_t max_waiting = 0;    // choices that the queue can hold
 };
 
 // kInvalidArgument names field, range and value; kContextLength tells the counts.
+struct RequestFault {
+  std::string field;  // of Request: "prompt", "n_logprobs", "sampling"
+  Error error;
+};
+
+std::optional<RequestFault> find_fault(const Request& request, const RequestLimits& limits);
 Result<void> check_request(const Request& request, const RequestLimits& limits);
 
 // Tokens that an answer may have: what was asked for, or what the window leaves (at least 1 for a

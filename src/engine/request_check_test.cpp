@@ -9,7 +9,7 @@
 namespace millrace {
 namespace {
 
-constexpr RequestLimits kLimits{.n_vocab = 100, .max_model_len = 50};
+constexpr RequestLimits kLimits{.n_vocab = 100, .max_model_len = 50, .max_waiting = 8};
 
 Request valid() {
   Request request;
@@ -66,6 +66,33 @@ TEST(RequestCheck, every_field_out_of_range_is_refused_by_name) {
     EXPECT_EQ(checked.error().code, ErrorCode::kInvalidArgument);
     EXPECT_THAT(checked.error().message, testing::HasSubstr(word));
   }
+}
+
+TEST(RequestCheck, more_choices_than_the_queue_holds_are_refused_for_good) {
+  Request request = valid();
+  request.n = 8;
+  EXPECT_FALSE(find_fault(request, kLimits));
+  request.n = 9;
+  const auto fault = find_fault(request, kLimits);
+  ASSERT_TRUE(fault);
+  EXPECT_EQ(fault->field, "n");
+  EXPECT_EQ(fault->error.code, ErrorCode::kInvalidArgument);
+  EXPECT_THAT(fault->error.message,
+              testing::AllOf(testing::HasSubstr("at most 8"), testing::HasSubstr("got 9")));
+}
+
+TEST(RequestCheck, faults_name_the_field_of_the_request) {
+  Request request = valid();
+  request.prompt[0] = 100;
+  EXPECT_EQ(find_fault(request, kLimits)->field, "prompt");
+  request = valid();
+  request.prompt.assign(51, 1);
+  EXPECT_EQ(find_fault(request, kLimits)->field, "prompt");
+  request = valid();
+  request.stop_tokens.assign(65, 1);
+  EXPECT_EQ(find_fault(request, kLimits)->field, "stop_tokens");
+  EXPECT_THAT(find_fault(request, kLimits)->error.message,
+              testing::HasSubstr("at most 64 stop tokens, got 65"));
 }
 
 TEST(RequestCheck, what_exceeds_the_window_is_refused_with_counts) {

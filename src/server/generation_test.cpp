@@ -77,9 +77,9 @@ class GenerationTest : public testing::Test {
   Service service_;
 };
 
-constexpr const char* kLong = R"({"prompt":[1,2,3],"max_tokens":400,"ignore_eos":true})";
+constexpr const char* kLong = R"({"prompt":[1,2,3],"max_tokens":2000,"ignore_eos":true})";
 constexpr const char* kLongStream =
-    R"({"prompt":[1,2,3],"max_tokens":400,"ignore_eos":true,"stream":true})";
+    R"({"prompt":[1,2,3],"max_tokens":2000,"ignore_eos":true,"stream":true})";
 
 TEST_F(GenerationTest, a_whole_answer_is_counted_once_and_has_its_headers) {
   const Exchange answer =

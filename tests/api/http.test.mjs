@@ -14,6 +14,13 @@ describe('HTTP', () => {
   before(async () => { server = await Server.start('--max-body', '1'); });
   after(() => server.stop());
 
+  test('nothing is counted before the first request', async () => {
+    for (const what of ['prompt_tokens_total', 'generated_tokens_total', 'steps_total',
+      'choices_finished_total{reason="length"}', 'time_to_first_token_seconds_count']) {
+      assert.equal(await server.metric(`millrace_${what}`), 0, what);
+    }
+  });
+
   test('chunked request bodies are read', async () => {
     const bytes = new TextEncoder().encode(JSON.stringify(body));
     const stream = new ReadableStream({
