@@ -42,6 +42,26 @@ std::string system_text(int error) {
   return std::generic_category().message(error);
 }
 
+// Only a regular file is replaced: a device, a pipe or a folder cannot be renamed over.
+Result<void> check_target(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
+    return fail(ErrorCode::kInvalidArgument,
+                "[gguf] {} is {}: name a file to write",
+                path,
+                S_ISDIR(status.st_mode) ? "a folder" : "not a regular file");
+  }
+  const size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  if (::stat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
+    return fail(ErrorCode::kIo, "[gguf] cannot write {}: there is no folder {}", path, folder);
+  }
+  if (path.empty() || path.ends_with('/')) {
+    return fail(ErrorCode::kInvalidArgument, "[gguf] '{}' does not name a file", path);
+  }
+  return {};
+}
+
 }  // namespace
 
 GgufBuilder::GgufBuilder(uint32_t alignment) : alignment_(alignment) {
@@ -158,15 +178,20 @@ void GgufBuilder::add_tensor(std::string_view name, DType dtype, std::span<const
 
 std::vector<std::byte> GgufBuilder::header() const {
   std::vector<std::byte> out;
-  out.reserve(24 + entries_.size() + infos_.size() + alignment_);
+  out.reserve(static_cast<size_t>(header_bytes()));
   append(out, kMagic);
   append(out, kVersion);
   append(out, static_cast<uint64_t>(tensor_bytes_.size()));
   append(out, n_entries_);
   out.insert(out.end(), entries_.begin(), entries_.end());
   out.insert(out.end(), infos_.begin(), infos_.end());
-  out.resize(align_up(out.size(), alignment_));
+  out.resize(static_cast<size_t>(header_bytes()));
   return out;
+}
+
+int64_t GgufBuilder::header_bytes() const {
+  constexpr size_t kFixedBytes = 24;  // magic, version, two counts
+  return static_cast<int64_t>(align_up(kFixedBytes + entries_.size() + infos_.size(), alignment_));
 }
 
 struct GgufWriter::State {
@@ -216,6 +241,7 @@ GgufWriter& GgufWriter::operator=(GgufWriter&&) noexcept = default;
 GgufWriter::~GgufWriter() = default;
 
 Result<GgufWriter> GgufWriter::create(const std::string& path, const GgufBuilder& builder) {
+  if (auto checked = check_target(path); !checked) return propagate(checked);
   auto state = std::make_unique<State>();
   state->path = path;
   state->alignment = builder.alignment();

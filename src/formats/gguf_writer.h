@@ -48,6 +48,7 @@ class GgufBuilder {
 
   // The file up to its first tensor, padded to the alignment.
   std::vector<std::byte> header() const;
+  int64_t header_bytes() const;
 
   uint32_t alignment() const { return alignment_; }
   int64_t n_tensors() const { return static_cast<int64_t>(tensor_bytes_.size()); }
@@ -77,7 +78,7 @@ class GgufBuilder {
 // name.
 class GgufWriter {
  public:
-  // Errors: kIo with the path.
+  // Errors name the path: kInvalidArgument (something other than a file is there), kIo.
   static Result<GgufWriter> create(const std::string& path, const GgufBuilder& builder);
   GgufWriter(GgufWriter&&) noexcept;
   GgufWriter& operator=(GgufWriter&&) noexcept;

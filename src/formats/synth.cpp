@@ -285,12 +285,15 @@ Result<void> write_random_model(const std::string& path,
   auto writer = GgufWriter::create(path, builder);
   if (!writer) return propagate(writer);
 
-  int64_t bytes_done = 0;
-  const WriteBytes write = [&](std::span<const std::byte> bytes) {
-    auto done = writer->write(bytes);
+  int64_t bytes_done = builder.header_bytes();
+  const int64_t bytes_total = bytes_done + builder.data_bytes();
+  const WriteBytes write = [&](std::span<const std::byte> bytes) -> Result<void> {
+    if (auto done = writer->write(bytes); !done) return done;
     bytes_done += static_cast<int64_t>(bytes.size());
-    if (done && progress) progress(bytes_done, builder.data_bytes());
-    return done;
+    if (progress && !progress(bytes_done, bytes_total)) {
+      return fail(ErrorCode::kCancelled, "[synth] stopped: {} was not written", path);
+    }
+    return {};
   };
   const NormalStream normals(seed);
   WorkerPool pool(n_threads);
@@ -299,7 +302,7 @@ Result<void> write_random_model(const std::string& path,
                                       : write(std::as_bytes(std::span(tensor.values)));
     if (!done) return done;
   }
-  if (progress) progress(builder.data_bytes(), builder.data_bytes());
+  if (progress) progress(bytes_total, bytes_total);
   return writer->finish();
 }
 

@@ -63,9 +63,11 @@ struct SynthOptions {
   uint64_t seed = 1;
   int n_threads = 0;  // 0: all processors; the file does not depend on it
 };
-using SynthProgress = std::function<void(int64_t bytes_done, int64_t bytes_total)>;
+// Called now and then with bytes of the file, whose size is bytes_total. False stops the writing.
+using SynthProgress = std::function<bool(int64_t bytes_done, int64_t bytes_total)>;
 
-// Errors: kInvalidArgument (unknown shape, a type that cannot be encoded), kIo.
+// Errors: kInvalidArgument (unknown shape, a type that cannot be encoded, a path that is no file),
+// kIo, kCancelled (stopped by progress). After an error the path is as it was before.
 Result<void> write_synth_model(const std::string& path,
                                const SynthOptions& options,
                                const SynthProgress& progress = {});

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -130,6 +131,7 @@ TEST(random_model, opens_with_the_tensors_of_its_family) {
         EXPECT_GE(now, last);
         last = now;
         total = all;
+        return true;
       });
   ASSERT_TRUE(done) << done.error().message;
   EXPECT_EQ(last, total);
@@ -149,6 +151,45 @@ TEST(random_model, opens_with_the_tensors_of_its_family) {
   dtype_info(norm.dtype).decode(norm.data.data(), values.data(), 64);
   EXPECT_NEAR(values[0], 1.0f, 0.6f);
   EXPECT_NE(values[0], values[1]);
+}
+
+TEST(random_model, progress_counts_the_whole_file) {
+  const TempFolder folder;
+  int64_t total = 0;
+  ASSERT_TRUE(
+      write_random_model(folder.path("m.gguf"), ModelShape{}, 1, 1, [&](int64_t, int64_t all) {
+        total = all;
+        return true;
+      }));
+  EXPECT_EQ(total, static_cast<int64_t>(read_all(folder.path("m.gguf")).size()));
+}
+
+TEST(random_model, a_stopped_run_leaves_everything_as_it_was) {
+  const TempFolder folder;
+  std::ofstream(folder.path("m.gguf")) << "before";
+  const auto done = write_random_model(
+      folder.path("m.gguf"), ModelShape{}, 1, 1, [&](int64_t, int64_t) { return false; });
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, ErrorCode::kCancelled);
+  EXPECT_EQ(read_all(folder.path("m.gguf")), "before");
+  EXPECT_FALSE(std::filesystem::exists(folder.path("m.gguf.part")));
+}
+
+TEST(random_model, a_target_that_is_no_file_is_refused_before_anything_is_written) {
+  const TempFolder folder;
+  std::filesystem::create_directory(folder.path("taken"));
+  for (const auto& [path, words] : std::vector<std::pair<std::string, std::string>>{
+           {folder.path("taken"), "is a folder"},
+           {folder.path("taken") + "/", "is a folder"},
+           {"/dev/null", "not a regular file"},
+           {folder.path("missing/m.gguf"), "no folder"},
+           {folder.path("new/"), "no folder"},
+           {"", "does not name a file"}}) {
+    const auto done = write_random_model(path, ModelShape{}, 1);
+    ASSERT_FALSE(done) << path;
+    EXPECT_THAT(done.error().message, testing::HasSubstr(words)) << path;
+    EXPECT_FALSE(std::filesystem::exists(path + ".part"));
+  }
 }
 
 TEST(random_model, llama3_scaling_is_a_tensor_of_divisors) {
