@@ -1,13 +1,10 @@
 #include "cli/model_options.h"
 
-#include <fmt/format.h>
-#include <unistd.h>
-
-#include <cstdio>
 #include <cstdlib>
 #include <utility>
 
 #include "cli/option_set.h"
+#include "cli/progress.h"
 
 namespace millrace {
 
@@ -59,22 +56,9 @@ Result<std::unique_ptr<Engine>> start_engine(ModelFiles files,
     }
     engine_options.isa = *parsed;
   }
-  const bool is_terminal = ::isatty(STDERR_FILENO) != 0;
-  if (is_terminal) {
-    engine_options.on_load_progress = [shown = -1](double fraction) mutable {
-      const int percent = static_cast<int>(fraction * 100);
-      if (percent != shown) {
-        shown = percent;
-        fmt::print(stderr, "\rloading {:3}%", percent);
-        std::fflush(stderr);
-      }
-    };
-  }
-  auto engine = Engine::create(std::move(files), std::move(engine_options), metrics);
-  if (is_terminal) {
-    fmt::print(stderr, "\r\033[K");
-  }
-  return engine;
+  Progress progress("loading");
+  engine_options.on_load_progress = [&progress](double fraction) { progress.show(fraction); };
+  return Engine::create(std::move(files), std::move(engine_options), metrics);
 }
 
 }  // namespace millrace

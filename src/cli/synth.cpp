@@ -1,14 +1,17 @@
 // millrace synth: a random model of a published shape.
 
 #include <fmt/format.h>
-#include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 
 #include "base/clock.h"
+#include "base/human_bytes.h"
 #include "cli/command.h"
 #include "cli/json_object.h"
 #include "cli/option_set.h"
+#include "cli/progress.h"
+#include "cli/stop_signals.h"
 #include "formats/synth.h"
 
 namespace millrace {
@@ -46,18 +49,17 @@ Result<int> synth_command(Arguments arguments) {
   }
   options.dtype = *dtype;
   options.seed = static_cast<uint64_t>(seed);
+  std::atomic<bool> is_stopped{false};
+  const StopSignals signals([&](int) { is_stopped.store(true); });
   const TimePoint begin = Clock::now();
   int64_t n_bytes = 0;
-  const bool is_terminal = ::isatty(STDERR_FILENO) != 0;
+  Progress progress(path);
   const auto written = write_synth_model(path, options, [&](int64_t done, int64_t total) {
     n_bytes = total;
-    if (is_terminal) {
-      fmt::print(stderr, "\r{} {:3}%", path, total > 0 ? done * 100 / total : 100);
-    }
+    progress.show(total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 1);
+    return !is_stopped.load();
   });
-  if (is_terminal) {
-    fmt::print(stderr, "\r\033[K");
-  }
+  progress.clear();
   if (!written) {
     return propagate(written);
   }
@@ -73,7 +75,7 @@ Result<int> synth_command(Arguments arguments) {
     fmt::print("{}\n", object.text());
   } else {
     fmt::print(
-        stderr, "{}: {:.1f} MB in {:.1f} s\n", path, static_cast<double>(n_bytes) / 1e6, seconds);
+        stderr, "{}: {} in {:.1f} s\n", path, human_bytes(static_cast<uint64_t>(n_bytes)), seconds);
   }
   return 0;
 }
