@@ -51,6 +51,10 @@ class LinearWeights {
 // memory.
 PanelFormat panel_format(DType dtype);
 
+// Bytes of the panels that a matrix is packed into, without looking at its values: for F16 the
+// larger of the two forms, which differ when n_in is odd.
+size_t packed_bytes(const TensorView& weight);
+
 // Bytes of one activation row: a multiple of 64, and an odd number of cache lines so that the same
 // block of many rows does not fall into one cache set. Rows start at multiples of 64 bytes.
 size_t activation_row_bytes(ActivationKind kind, int64_t n_in);

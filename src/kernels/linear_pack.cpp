@@ -67,6 +67,12 @@ bool fits_bf16(const TensorView& weight, WorkerPool& pool) {
   return fits.load();
 }
 
+// Of one panel over all of K.
+int64_t bytes_of_panel(PanelFormat format, int64_t n_in) {
+  const PanelInfo& info = kPanelInfo[static_cast<int>(format)];
+  return (n_in + info.block_k - 1) / info.block_k * info.block_bytes;
+}
+
 }  // namespace
 
 PanelFormat panel_format(DType dtype) {
@@ -96,6 +102,14 @@ PanelFormat panel_format(DType dtype) {
   MR_CHECK(false, "dtype {}", static_cast<int>(dtype));
 }
 
+size_t packed_bytes(const TensorView& weight) {
+  int64_t bytes = bytes_of_panel(panel_format(weight.dtype), weight.shape[0]);
+  if (weight.dtype == DType::kF16) {
+    bytes = std::max(bytes, bytes_of_panel(PanelFormat::kBF16, weight.shape[0]));
+  }
+  return static_cast<size_t>((weight.shape[1] + kPanelRows - 1) / kPanelRows * bytes);
+}
+
 Result<LinearWeights> LinearWeights::pack(const TensorView& weight,
                                           Rounding rounding,
                                           WorkerPool& pool) {
@@ -110,9 +124,12 @@ Result<LinearWeights> LinearWeights::pack(const TensorView& weight,
   }
   packed.n_in_ = weight.shape[0];
   packed.n_out_ = weight.shape[1];
-  const PanelInfo& info = kPanelInfo[static_cast<int>(packed.format_)];
-  packed.panel_bytes_ = (packed.n_in_ + info.block_k - 1) / info.block_k * info.block_bytes;
-  packed.panels_ = Buffer::allocate(static_cast<size_t>(packed.n_panels() * packed.panel_bytes_));
+  packed.panel_bytes_ = bytes_of_panel(packed.format_, packed.n_in_);
+  auto panels = Buffer::try_allocate(static_cast<size_t>(packed.n_panels() * packed.panel_bytes_));
+  if (!panels) {
+    return fail(panels.error().code, "[pack] {}: {}", weight.name, panels.error().message);
+  }
+  packed.panels_ = *std::move(panels);
 
   const PackPanel pack_panel = panel_packer(weight.dtype, packed.format_);
   pool.run([&](int worker) {

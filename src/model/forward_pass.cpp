@@ -22,18 +22,27 @@ const float* data_or_null(const std::vector<float>& values) {
   return values.empty() ? nullptr : values.data();
 }
 
-size_t round_up_64(size_t n) {
-  return (n + 63) / 64 * 64;
-}
-
 }  // namespace
+
+Result<std::unique_ptr<ForwardPass>> ForwardPass::create(const ModelSpec& spec,
+                                                         const Weights& weights,
+                                                         kernels::Isa isa,
+                                                         WorkerPool& pool,
+                                                         PageFormat format,
+                                                         int max_tokens,
+                                                         const ScratchSizes& sizes) {
+  std::unique_ptr<ForwardPass> pass(new ForwardPass(spec, weights, isa, pool, format));
+  for (auto step : {pass->allocate(max_tokens, sizes), pass->allocate_workers(sizes)}) {
+    if (!step) return fail(step.error().code, "[model] scratch: {}", step.error().message);
+  }
+  return pass;
+}
 
 ForwardPass::ForwardPass(const ModelSpec& spec,
                          const Weights& weights,
                          kernels::Isa isa,
                          WorkerPool& pool,
-                         PageFormat format,
-                         int max_tokens)
+                         PageFormat format)
     : spec_(spec),
       weights_(weights),
       isa_(isa),
@@ -41,60 +50,49 @@ ForwardPass::ForwardPass(const ModelSpec& spec,
       format_(format),
       angles_(spec.rope, spec.head_dim, weights.rope_factors),
       heads_per_job_(std::min(spec.group_size(), kernels::kAttentionRows)),
-      tokens_per_job_(kernels::kAttentionRows / heads_per_job_) {
-  allocate(max_tokens);
-}
+      tokens_per_job_(kernels::kAttentionRows / heads_per_job_) {}
 
-void ForwardPass::allocate(int max_tokens) {
+Result<void> ForwardPass::allocate(int max_tokens, const ScratchSizes& sizes) {
   const auto n = static_cast<size_t>(max_tokens);
   rows_.reserve(n);
   tiles_.reserve(n);
   logit_rows_.reserve(n);
-  const auto floats = [&](size_t width) { return round_up_64(n * width * sizeof(float)); };
-  const auto n_embd = static_cast<size_t>(spec_.n_embd);
-  const auto n_query = static_cast<size_t>(spec_.n_query());
-  const auto n_key = static_cast<size_t>(spec_.n_key());
-  const auto n_ff = static_cast<size_t>(spec_.n_ff);
-  x_[0] = Buffer::allocate(floats(n_embd));
-  x_[1] = Buffer::allocate(floats(n_embd));
-  delta_ = Buffer::allocate(floats(n_embd));
-  turns_ = Buffer::allocate(floats(static_cast<size_t>(spec_.head_dim)));
-  wide_ = Buffer::allocate(std::max(2 * floats(n_query) + 2 * floats(n_key), 2 * floats(n_ff)));
+  std::vector<std::pair<Buffer*, size_t>> buffers{{&x_[0], sizes.residual},
+                                                  {&x_[1], sizes.residual},
+                                                  {&delta_, sizes.residual},
+                                                  {&turns_, sizes.turns},
+                                                  {&wide_, sizes.wide()}};
+  for (size_t kind = 0; kind < kernels::kActivationKinds; ++kind) {
+    buffers.emplace_back(&shared_rows_[kind], sizes.shared_rows[kind]);
+  }
+  for (const auto& [buffer, n_bytes] : buffers) {
+    auto memory = Buffer::try_allocate(n_bytes);
+    if (!memory) return propagate(memory);
+    *buffer = *std::move(memory);
+  }
   q_ = wide_.as<float>();
-  k_ = q_ + floats(n_query) / sizeof(float);
-  v_ = k_ + floats(n_key) / sizeof(float);
-  mixed_ = v_ + floats(n_key) / sizeof(float);
+  k_ = q_ + sizes.query / sizeof(float);
+  v_ = k_ + sizes.key / sizeof(float);
+  mixed_ = v_ + sizes.key / sizeof(float);
   gate_ = wide_.as<float>();
-  up_ = gate_ + floats(n_ff) / sizeof(float);
+  up_ = gate_ + sizes.feed_forward / sizeof(float);
+  return {};
+}
 
-  size_t row_bytes[kernels::kActivationKinds] = {};
-  const auto count = [&](const LinearWeights& matrix) {
-    size_t& widest = row_bytes[static_cast<int>(matrix.activation())];
-    widest = std::max(widest, kernels::activation_row_bytes(matrix.activation(), matrix.n_in()));
-  };
-  count(weights_.head);
-  for (const LayerWeights& layer : weights_.layers) {
-    for (const LinearWeights* matrix : layer_matrices(layer)) count(*matrix);
-  }
-  const size_t values_bytes = round_up_64(std::max({n_embd, n_query, n_ff}) * sizeof(float));
-  const size_t attention_bytes = round_up_64(
-      static_cast<size_t>(kernels::attention_scratch_floats(format_.v_dim())) * sizeof(float));
-  size_t own_bytes = values_bytes + attention_bytes;
-  for (int kind = 0; kind < kernels::kActivationKinds; ++kind) {
-    shared_rows_[kind] = Buffer::allocate(n * row_bytes[kind]);
-    own_bytes += kMaxOwnRows * row_bytes[kind];
-  }
+Result<void> ForwardPass::allocate_workers(const ScratchSizes& sizes) {
   for (int worker = 0; worker < pool_.size(); ++worker) {
-    Buffer& memory = worker_memory_.emplace_back(Buffer::allocate(own_bytes));
-    std::byte* at = memory.data();
+    auto memory = Buffer::try_allocate(sizes.per_worker());
+    if (!memory) return propagate(memory);
+    std::byte* at = worker_memory_.emplace_back(*std::move(memory)).data();
     const auto take = [&](size_t bytes) { return std::exchange(at, at + bytes); };
     Workspace& own = workspaces_.emplace_back();
-    own.values = reinterpret_cast<float*>(take(values_bytes));
-    own.attention = reinterpret_cast<float*>(take(attention_bytes));
-    for (int kind = 0; kind < kernels::kActivationKinds; ++kind) {
-      own.rows[kind] = take(kMaxOwnRows * row_bytes[kind]);
+    own.values = reinterpret_cast<float*>(take(sizes.own_values));
+    own.attention = reinterpret_cast<float*>(take(sizes.own_attention));
+    for (size_t kind = 0; kind < kernels::kActivationKinds; ++kind) {
+      own.rows[kind] = take(sizes.own_rows[kind]);
     }
   }
+  return {};
 }
 
 size_t ForwardPass::scratch_bytes() const {

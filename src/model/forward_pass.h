@@ -17,6 +17,7 @@
 #include "kernels/kv_page.h"
 #include "kernels/linear.h"
 #include "kv/kv_memory.h"
+#include "model/memory_need.h"
 #include "model/model.h"
 #include "model/model_spec.h"
 #include "model/rope_angles.h"
@@ -26,12 +27,14 @@ namespace millrace {
 
 class ForwardPass {
  public:
-  ForwardPass(const ModelSpec& spec,
-              const Weights& weights,
-              kernels::Isa isa,
-              WorkerPool& pool,
-              PageFormat format,
-              int max_tokens);
+  // sizes: memory_need() for max_tokens. kResourceExhausted when the system refuses the memory.
+  static Result<std::unique_ptr<ForwardPass>> create(const ModelSpec& spec,
+                                                     const Weights& weights,
+                                                     kernels::Isa isa,
+                                                     WorkerPool& pool,
+                                                     PageFormat format,
+                                                     int max_tokens,
+                                                     const ScratchSizes& sizes);
 
   // The batch has been checked (Model::forward).
   void run(const Batch& batch, KvMemory& kv, std::span<float> logits);
@@ -61,11 +64,16 @@ class ForwardPass {
     float* attention;                            // kernels::attention_scratch_floats
     std::byte* rows[kernels::kActivationKinds];  // kMaxOwnRows activation rows of a kind, or null
   };
-  // Input rows of a projection that every worker makes for itself rather than wait for another.
-  static constexpr int kMaxOwnRows = 8;
+  // Up to kMaxOwnRows rows with no more values than this are made by every worker for itself.
   static constexpr int64_t kMaxOwnValues = 8192;
 
-  void allocate(int max_tokens);
+  ForwardPass(const ModelSpec& spec,
+              const Weights& weights,
+              kernels::Isa isa,
+              WorkerPool& pool,
+              PageFormat format);
+  Result<void> allocate(int max_tokens, const ScratchSizes& sizes);
+  Result<void> allocate_workers(const ScratchSizes& sizes);
   void plan(const Batch& batch);
   void embed();
   void run_layer(int layer, KvMemory& kv);

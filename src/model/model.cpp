@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "formats/gguf.h"
 #include "model/forward_pass.h"
+#include "model/memory_need.h"
 #include "model/weights.h"
 
 namespace millrace {
@@ -39,12 +40,16 @@ Result<std::unique_ptr<Model>> Model::load(const GgufFile& file, const LoadOptio
   state.weights = *std::move(weights);
   state.format = {options.kv_type.value_or(default_kv_type(file)), state.spec.head_dim};
   state.max_batch_tokens = options.max_batch_tokens;
-  state.pass = std::make_unique<ForwardPass>(state.spec,
-                                             state.weights,
-                                             options.isa,
-                                             *options.pool,
-                                             state.format,
-                                             options.max_batch_tokens);
+  const MemoryNeed need = memory_need(file, state.spec, state.format, options.max_batch_tokens);
+  auto pass = ForwardPass::create(state.spec,
+                                  state.weights,
+                                  options.isa,
+                                  *options.pool,
+                                  state.format,
+                                  options.max_batch_tokens,
+                                  need.scratch);
+  if (!pass) return propagate(pass);
+  state.pass = *std::move(pass);
   return model;
 }
 

@@ -45,9 +45,9 @@ class Loader {
     return {};
   }
 
-  Result<void> matrix(const std::string& name, Rounding rounding, kernels::LinearWeights& weights) {
+  Result<void> matrix(const std::string& name, kernels::LinearWeights& weights) {
     const TensorView& tensor = find(name);
-    auto packed = kernels::LinearWeights::pack(tensor, rounding, pool_);
+    auto packed = kernels::LinearWeights::pack(tensor, rounding_of(name), pool_);
     if (!packed) return propagate(packed);
     weights = *std::move(packed);
     report(tensor);
@@ -96,25 +96,17 @@ Result<LayerWeights> load_layer(Loader& loader, const ModelSpec& spec, int index
       return propagate(done);
     }
   }
-  // Rounding: docs/adr/0001-activation-planes.md.
-  struct Matrix {
-    const char* name;
-    Rounding rounding;
-    kernels::LinearWeights* weights;
+  const std::pair<const char*, kernels::LinearWeights*> matrices[] = {
+      {"attn_q.weight", &layer.q},
+      {"attn_k.weight", &layer.k},
+      {"attn_v.weight", &layer.v},
+      {"attn_output.weight", &layer.output},
+      {"ffn_gate.weight", &layer.gate},
+      {"ffn_up.weight", &layer.up},
+      {"ffn_down.weight", &layer.down},
   };
-  const Matrix matrices[] = {
-      {"attn_q.weight", Rounding::kFine, &layer.q},
-      {"attn_k.weight", Rounding::kFine, &layer.k},
-      {"attn_v.weight", Rounding::kFine, &layer.v},
-      {"attn_output.weight", Rounding::kFine, &layer.output},
-      {"ffn_gate.weight", Rounding::kCoarse, &layer.gate},
-      {"ffn_up.weight", Rounding::kCoarse, &layer.up},
-      {"ffn_down.weight", Rounding::kCoarse, &layer.down},
-  };
-  for (const Matrix& row : matrices) {
-    if (auto done = loader.matrix(block + row.name, row.rounding, *row.weights); !done) {
-      return propagate(done);
-    }
+  for (const auto& [name, weights] : matrices) {
+    if (auto done = loader.matrix(block + name, *weights); !done) return propagate(done);
   }
   return layer;
 }
@@ -150,9 +142,14 @@ Result<Weights> load_weights(const GgufFile& file,
     return propagate(done);
   }
   const char* head = spec.is_tied ? "token_embd.weight" : "output.weight";
-  if (auto done = loader.matrix(head, Rounding::kFine, weights.head); !done) return propagate(done);
+  if (auto done = loader.matrix(head, weights.head); !done) return propagate(done);
   file.drop_pages();
   return weights;
+}
+
+kernels::Rounding rounding_of(std::string_view matrix) {
+  const bool is_feed_forward = matrix.find(".ffn_") != std::string_view::npos;
+  return is_feed_forward ? Rounding::kCoarse : Rounding::kFine;
 }
 
 std::vector<const kernels::LinearWeights*> layer_matrices(const LayerWeights& layer) {

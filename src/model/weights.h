@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -49,6 +50,9 @@ Result<Weights> load_weights(const GgufFile& file,
                              const ModelSpec& spec,
                              WorkerPool& pool,
                              const std::function<void(int64_t, int64_t)>& progress);
+
+// How finely the inputs of a matrix are rounded, by its name (docs/adr/0001-activation-planes.md).
+kernels::Rounding rounding_of(std::string_view matrix);
 
 // All matrices of a layer, in the order of the graph.
 std::vector<const kernels::LinearWeights*> layer_matrices(const LayerWeights& layer);

@@ -1,0 +1,88 @@
+#include "model/memory_need.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "base/check.h"
+#include "formats/gguf.h"
+#include "kernels/attention.h"
+#include "kernels/linear.h"
+#include "model/weights.h"
+
+namespace millrace {
+namespace {
+
+constexpr const char* kEmbedding = "token_embd.weight";
+
+size_t round_up_64(size_t n) {
+  return (n + 63) / 64 * 64;
+}
+
+bool is_vector(std::string_view name) {
+  return name.ends_with("norm.weight") || name.ends_with(".bias") || name == "rope_freqs.weight";
+}
+
+}  // namespace
+
+size_t ScratchSizes::wide() const {
+  return std::max(2 * query + 2 * key, 2 * feed_forward);
+}
+
+size_t ScratchSizes::per_worker() const {
+  size_t bytes = own_values + own_attention;
+  for (const size_t rows : own_rows) bytes += rows;
+  return bytes;
+}
+
+size_t ScratchSizes::total(int n_workers) const {
+  size_t bytes = 3 * residual + turns + wide() + per_worker() * static_cast<size_t>(n_workers);
+  for (const size_t rows : shared_rows) bytes += rows;
+  return bytes;
+}
+
+MemoryNeed memory_need(const GgufFile& file,
+                       const ModelSpec& spec,
+                       PageFormat format,
+                       int max_tokens) {
+  MemoryNeed need;
+  size_t row_bytes[kernels::kActivationKinds] = {};  // of the widest input
+  for (const ExpectedTensor& expected : expected_tensors(spec)) {
+    const TensorView* tensor = file.find(expected.name);
+    MR_CHECK(tensor != nullptr, "read_model_spec let a file without {} pass", expected.name);
+    if (is_vector(expected.name)) {
+      need.weight_bytes += static_cast<size_t>(tensor->n_values()) * sizeof(float);
+      continue;
+    }
+    if (expected.name == kEmbedding && !spec.is_tied) {
+      need.weight_bytes += tensor->data.size();
+      continue;
+    }
+    need.weight_bytes += kernels::packed_bytes(*tensor);
+    const auto format_index = static_cast<int>(kernels::panel_format(tensor->dtype));
+    const auto rounding_index = static_cast<int>(rounding_of(expected.name));
+    const kernels::ActivationKind kind = kernels::kPanelActivation[format_index][rounding_index];
+    size_t& widest = row_bytes[static_cast<int>(kind)];
+    widest = std::max(widest, kernels::activation_row_bytes(kind, expected.n_in));
+  }
+  const auto n = static_cast<size_t>(max_tokens);
+  const auto n_embd = static_cast<size_t>(spec.n_embd);
+  const auto n_query = static_cast<size_t>(spec.n_query());
+  const auto n_ff = static_cast<size_t>(spec.n_ff);
+  const auto floats = [&](size_t width) { return round_up_64(n * width * sizeof(float)); };
+  ScratchSizes& scratch = need.scratch;
+  scratch.residual = floats(n_embd);
+  scratch.turns = floats(static_cast<size_t>(spec.head_dim));
+  scratch.query = floats(n_query);
+  scratch.key = floats(static_cast<size_t>(spec.n_key()));
+  scratch.feed_forward = floats(n_ff);
+  scratch.own_values = round_up_64(std::max({n_embd, n_query, n_ff}) * sizeof(float));
+  scratch.own_attention = round_up_64(
+      static_cast<size_t>(kernels::attention_scratch_floats(format.v_dim())) * sizeof(float));
+  for (size_t kind = 0; kind < kernels::kActivationKinds; ++kind) {
+    scratch.shared_rows[kind] = n * row_bytes[kind];
+    scratch.own_rows[kind] = kMaxOwnRows * row_bytes[kind];
+  }
+  return need;
+}
+
+}  // namespace millrace
