@@ -169,7 +169,8 @@ Result<void> Engine::Impl::load(const EngineOptions& options, Metrics& metrics) 
                                          .max_sequences = options.max_sequences,
                                          .max_batch_tokens = load_options.max_batch_tokens,
                                          .prefill_chunk = options.prefill_chunk,
-                                         .max_logits = options.max_sequences + kBlockTokens};
+                                         .max_logits = options.max_sequences + kBlockTokens,
+                                         .has_prefix_cache = options.has_prefix_cache};
   executor_ = std::make_unique<Executor>(
       std::move(*model), std::move(*kv), workers_, n_vocab, scheduler_limits.max_logits);
   loop_ = std::make_unique<EngineLoop>(
@@ -296,6 +297,7 @@ EngineStats Engine::Impl::stats() const {
           .preemptions = load(counters_.preemptions),
           .recomputed_tokens = load(counters_.recomputed_tokens),
           .prompt_tokens = load(counters_.prompt_tokens),
+          .cached_tokens = load(counters_.cached_tokens),
           .generated_tokens = load(counters_.generated_tokens)};
 }
 

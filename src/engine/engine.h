@@ -34,6 +34,7 @@ struct EngineOptions {
   // One token through the model before the first request, so that this one does not pay for cold
   // memory. No request: nothing of it is counted.
   bool warms_up = false;
+  bool has_prefix_cache = true;  // prompts start behind what has been computed before
   std::function<void(double fraction)> on_load_progress = {};
 };
 
@@ -56,11 +57,12 @@ struct EngineStats {
   int64_t n_running = 0;
   int64_t n_waiting = 0;
   int64_t blocks_total = 0;
-  int64_t blocks_free = 0;
+  int64_t blocks_free = 0;  // cached ones among them: they are given away when needed
   int64_t steps = 0;
   int64_t preemptions = 0;
   int64_t recomputed_tokens = 0;
   int64_t prompt_tokens = 0;
+  int64_t cached_tokens = 0;  // of those, found in the prefix cache
   int64_t generated_tokens = 0;
 };
 

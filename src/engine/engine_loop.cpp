@@ -104,6 +104,11 @@ void EngineLoop::note_admissions(const StepPlan& plan) {
     if (!sequence.is_admitted) {  // else it comes back from preemption
       sequence.is_admitted = true;
       sequence.n_cached = plan.spans[i].begin;
+      if (sequence.n_cached > 0) {
+        add(counters_.cached_tokens, sequence.n_cached);
+        metrics_.cached_tokens.add(static_cast<double>(sequence.n_cached));
+        metrics_.cache_hits.add();
+      }
       sequence.admitted = now_;
       add(counters_.n_queued, -1);
       metrics_.queue_seconds.observe(seconds_between(sequence.state->submitted, now_));
@@ -256,8 +261,11 @@ void EngineLoop::notify_readers() {
   };
   store(counters_.n_running, metrics_.running, scheduler_.n_running());
   store(counters_.n_waiting, metrics_.waiting, scheduler_.n_waiting());
-  store(counters_.blocks_free, metrics_.blocks_free, scheduler_.pool().n_free());
-  metrics_.blocks_used.set(static_cast<double>(scheduler_.pool().n_used()));
+  const BlockPool& pool = scheduler_.pool();
+  counters_.blocks_free.store(pool.n_free(), std::memory_order_relaxed);
+  metrics_.blocks_free.set(static_cast<double>(pool.n_free() - pool.n_cached()));
+  metrics_.blocks_cached.set(static_cast<double>(pool.n_cached()));
+  metrics_.blocks_used.set(static_cast<double>(pool.n_used()));
 }
 
 void EngineLoop::note_step(const StepPlan& plan, TimePoint begin) {

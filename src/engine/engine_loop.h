@@ -26,6 +26,7 @@ struct SharedCounters {
   std::atomic<int64_t> preemptions{0};
   std::atomic<int64_t> recomputed_tokens{0};
   std::atomic<int64_t> prompt_tokens{0};
+  std::atomic<int64_t> cached_tokens{0};
   std::atomic<int64_t> generated_tokens{0};
 };
 

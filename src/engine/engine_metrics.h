@@ -14,11 +14,14 @@ struct EngineMetrics {
   Gauge running;
   Gauge waiting;
   Gauge blocks_free;
+  Gauge blocks_cached;
   Gauge blocks_used;
   Counter steps;
   Counter preemptions;
   Counter recomputed_tokens;
   Counter prompt_tokens;
+  Counter cached_tokens;
+  Counter cache_hits;
   Counter generated_tokens;
   Counter finished_stop;
   Counter finished_length;

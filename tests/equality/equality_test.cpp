@@ -1,5 +1,6 @@
 // The equality matrix: token ids and log probabilities of a request are the same bit for bit alone
-// and among strangers, in any chunking, with any number of threads, and after preemption.
+// and among strangers, in any chunking, with any number of threads, after preemption, and whatever
+// part of it was in the cache.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,10 +20,12 @@ struct Surroundings {
   int chunk = 256;
   int n_threads = 1;
   bool has_strangers = false;
+  bool has_cache = true;
 
   std::string describe() const {
     return "chunk " + std::to_string(chunk) + ", threads " + std::to_string(n_threads) +
-           (has_strangers ? ", among strangers" : ", alone");
+           (has_strangers ? ", among strangers" : ", alone") +
+           (has_cache ? ", with cache" : ", without cache");
   }
 };
 
@@ -108,22 +111,40 @@ class Equality : public testing::TestWithParam<DType> {
   Equality() : model_(GetParam()) {
     EngineOptions options;
     options.n_threads = 1;
+    options.has_prefix_cache = false;
     TestEngine rig(model_.path(), options);
     expected_ = ask_alone(rig, requests());
   }
 
-  void check(const Surroundings& around) {
+  static EngineOptions options_of(const Surroundings& around) {
     EngineOptions options;
     options.n_threads = around.n_threads;
     options.prefill_chunk = around.chunk;
-    TestEngine rig(model_.path(), options);
+    options.has_prefix_cache = around.has_cache;
+    return options;
+  }
+
+  void check(const Surroundings& around) {
+    TestEngine rig(model_.path(), options_of(around));
+    check(rig, around);
+  }
+
+  // Gives the tokens of the prompts that were in the cache.
+  int64_t check(TestEngine& rig, const Surroundings& around) {
     const std::vector<Answer> answers = around.has_strangers
                                             ? ask_among_strangers(rig, requests(), 60)
                                             : ask_alone(rig, requests());
+    int64_t n_cached = 0;
     for (size_t i = 0; i < answers.size(); ++i) {
+      n_cached += answers[i].finish.usage.cached_tokens;
       expect_same(answers[i], expected_[i]);
-      ASSERT_FALSE(HasFatalFailure()) << around.describe() << ", request " << i;
+      if (HasFatalFailure()) {
+        ADD_FAILURE() << around.describe() << ", request " << i;
+        break;
+      }
     }
+    EXPECT_EQ(n_cached > 0, around.has_cache) << around.describe();
+    return n_cached;
   }
 
   TestModel model_;
@@ -134,21 +155,97 @@ constexpr int kUnlimited = 2'048;  // the whole window in one chunk
 
 TEST_P(Equality, any_chunking_alone) {
   for (const int chunk : {16, 64, 512, kUnlimited}) {
-    check({.chunk = chunk});
+    for (const bool has_cache : {false, true}) {
+      check({.chunk = chunk, .has_cache = has_cache});
+    }
+  }
+}
+
+// All the prompts' tokens but the last of each, which is always computed.
+int64_t n_cacheable() {
+  int64_t n = 0;
+  for (const Request& request : requests()) {
+    n += std::ssize(request.prompt) - 1;
+  }
+  return n;
+}
+
+TEST_P(Equality, prompts_that_are_wholly_in_the_cache) {
+  for (const int chunk : {16, 64, 512, kUnlimited}) {
+    for (const bool has_strangers : {false, true}) {
+      const Surroundings around{.chunk = chunk, .n_threads = 2, .has_strangers = has_strangers};
+      TestEngine rig(model_.path(), options_of(around));
+      check(rig, around);
+      EXPECT_EQ(check(rig, around), n_cacheable()) << around.describe();
+    }
+  }
+}
+
+TEST_P(Equality, prompts_whose_beginning_is_in_the_cache) {
+  for (const int n_common : {1, 62, 63, 64, 65, 127, 128, 129, 190}) {
+    for (const int chunk : {16, kUnlimited}) {
+      const Surroundings around{.chunk = chunk, .has_strangers = chunk == 16};
+      TestEngine rig(model_.path(), options_of(around));
+      int64_t n_cached = 0;
+      for (Request request : requests()) {
+        const auto n = std::min<int64_t>(n_common, std::ssize(request.prompt) - 1);
+        n_cached += n;
+        request.prompt.resize(static_cast<size_t>(n));
+        if (n > 0) {
+          request.prompt.push_back(7);
+          rig.ask(request);
+        }
+      }
+      EXPECT_GE(check(rig, around), n_cached) << "common " << n_common;
+    }
+  }
+}
+
+TEST_P(Equality, choices_that_share_one_prefill) {
+  for (const bool has_strangers : {false, true}) {
+    TestEngine rig(model_.path(), options_of({.n_threads = 2}));
+    std::vector<std::shared_ptr<TokenStream>> strangers;
+    for (int i = 0; has_strangers && i < 8; ++i) {
+      strangers.push_back(rig.submit(stranger(i, 60)));
+    }
+    for (Request request : requests()) {
+      std::vector<Answer> alone;
+      request.n = 3;
+      const auto answers = rig.ask_all(request);
+      int64_t n_cached = 0;
+      for (int choice = 0; choice < request.n; ++choice) {
+        Request same = request;
+        same.n = 1;
+        same.seed = child_seed(*request.seed, choice);
+        n_cached += answers.at(choice).finish.usage.cached_tokens;
+        expect_same(answers.at(choice), rig.ask(same));
+        ASSERT_FALSE(HasFatalFailure()) << "choice " << choice;
+      }
+      // The second and third find all but the last token of the prompt.
+      if (std::ssize(request.prompt) > kBlockTokens) {
+        EXPECT_GE(n_cached, 2 * (std::ssize(request.prompt) - 1));
+      }
+    }
+    for (const auto& stream : strangers) {
+      EXPECT_EQ(read_all(*stream).size(), 1U);
+    }
   }
 }
 
 TEST_P(Equality, any_chunking_and_threads_among_eight_strangers) {
   for (const int chunk : {16, 64, 512, kUnlimited}) {
     for (const int n_threads : {1, 2, 3}) {
-      check({.chunk = chunk, .n_threads = n_threads, .has_strangers = true});
+      check({.chunk = chunk,
+             .n_threads = n_threads,
+             .has_strangers = true,
+             .has_cache = n_threads != 3});
     }
   }
 }
 
 TEST_P(Equality, any_threads_alone) {
   for (const int n_threads : {2, 3}) {
-    check({.n_threads = n_threads});
+    check({.n_threads = n_threads, .has_cache = false});
   }
 }
 
@@ -162,20 +259,24 @@ TEST_P(Equality, preempted_sequences_go_on_as_if_nothing_had_happened) {
   }
   std::vector<Answer> expected;
   {
+    options.has_prefix_cache = false;
     TestEngine ample(model_.path(), options);
     expected = ask_alone(ample, all);
     ASSERT_EQ(ample.engine->stats().preemptions, 0);
     options.kv_memory = 30 * ample.engine->info().kv_bytes_per_token * kBlockTokens;
   }
   options.n_threads = 2;
-  TestEngine tight(model_.path(), options);
-  const std::vector<Answer> answers = ask_among_strangers(tight, all, 170);
-  for (size_t i = 0; i < all.size(); ++i) {
-    expect_same(answers[i], expected[i]);
-    ASSERT_FALSE(HasFatalFailure()) << "request " << i;
+  for (const bool has_cache : {false, true}) {
+    options.has_prefix_cache = has_cache;
+    TestEngine tight(model_.path(), options);
+    const std::vector<Answer> answers = ask_among_strangers(tight, all, 170);
+    for (size_t i = 0; i < all.size(); ++i) {
+      expect_same(answers[i], expected[i]);
+      ASSERT_FALSE(HasFatalFailure()) << "request " << i;
+    }
+    EXPECT_GE(tight.engine->stats().preemptions, 5);
+    EXPECT_GE(tight.engine->stats().recomputed_tokens, has_cache ? 100 : 300);
   }
-  EXPECT_GE(tight.engine->stats().preemptions, 5);
-  EXPECT_GE(tight.engine->stats().recomputed_tokens, 300);
 }
 
 INSTANTIATE_TEST_SUITE_P(Weights,
