@@ -185,6 +185,7 @@ Result<int> bench(const BenchOptions& options) {
   }
   Metrics metrics;
   EngineOptions engine_options;
+  engine_options.has_prefix_cache = false;  // every prompt is to be computed
   engine_options.max_sequences = 1;
   auto started = start_engine(std::move(*files), options.model, std::move(engine_options), metrics);
   if (!started) {

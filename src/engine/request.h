@@ -33,7 +33,7 @@ struct Request {
 
   // Requests share KV only with requests of the same salt, so nobody learns from the time of a
   // first token what others have asked.
-  std::string cache_salt = {};
+  std::string cache_salt = {};  // at most kMaxSaltBytes
 
   int priority = 0;  // -1000 .. 1000, lower is served first
 };
@@ -41,6 +41,7 @@ struct Request {
 inline constexpr int kMaxChoices = 128;
 inline constexpr int kMaxStopStrings = 16;
 inline constexpr int kMaxStopBytes = 1024;  // of one stop string
+inline constexpr int kMaxSaltBytes = 1024;
 inline constexpr int kMaxStopTokens = 64;
 inline constexpr int kMaxPriority = 1000;
 

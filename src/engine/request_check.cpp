@@ -83,6 +83,16 @@ Result<void> check_stop_strings(const Request& request) {
   return {};
 }
 
+Result<void> check_salt(const Request& request) {
+  if (request.cache_salt.size() > kMaxSaltBytes) {
+    return fail(ErrorCode::kInvalidArgument,
+                "cache_salt has {} bytes, at most {} are allowed",
+                request.cache_salt.size(),
+                kMaxSaltBytes);
+  }
+  return {};
+}
+
 Result<void> check_window(const Request& request, const RequestLimits& limits) {
   const auto n_prompt = static_cast<int64_t>(request.prompt.size());
   const int64_t n_answer = request.max_tokens.value_or(1);
@@ -113,6 +123,7 @@ std::optional<RequestFault> find_fault(const Request& request, const RequestLimi
       {"prompt_logprobs",
        check_number("prompt_logprobs", request.prompt_logprobs.value_or(0), 0, kMaxTopLogprobs)},
       {"priority", check_number("priority", request.priority, -kMaxPriority, kMaxPriority)},
+      {"cache_salt", check_salt(request)},
       {"stop_tokens", check_stop_tokens(request, limits)},
       {"stop", check_stop_strings(request)},
       {"sampling", validate(request.sampling, limits.n_vocab)},

@@ -295,6 +295,7 @@ void read_generation_fields(FieldReader& reader, GenerationFields& fields) {
   reader.read("min_tokens", 0, INT32_MAX, request.min_tokens);
   reader.read("ignore_eos", request.ignore_eos);
   reader.read("priority", -kMaxPriority, kMaxPriority, request.priority);
+  reader.read("cache_salt", request.cache_salt);
   refuse_unsupported(reader);
   // Who asks, and hints about where and how fast: nothing here depends on them.
   reader.ignore({"user", "safety_identifier", "prompt_cache_key", "service_tier", "metadata"});

@@ -48,7 +48,9 @@ describe('the official client', () => {
     }));
     assert.equal(streamed.text, whole.choices[0].message.content);
     assert.equal(streamed.reason, whole.choices[0].finish_reason);
-    assert.deepEqual(streamed.usage, whole.usage);
+    for (const key of ['prompt_tokens', 'completion_tokens', 'total_tokens']) {
+      assert.equal(streamed.usage[key], whole.usage[key]);
+    }
     const { chunks } = streamed;
     assert.deepEqual(chunks[0].choices[0].delta, { role: 'assistant', content: '' });
     assert.deepEqual(chunks.at(-1).choices, []);
@@ -57,6 +59,32 @@ describe('the official client', () => {
       assert.equal(new Set(chunks.map((chunk) => chunk[key])).size, 1);
     }
     assert.equal(chunks.filter((chunk) => chunk.choices[0]?.finish_reason).length, 1);
+  });
+
+  test('a prompt seen before is found in the cache, in its own salt only', async () => {
+    const ask = async (salt, streams) => {
+      const request = {
+        model: 'demo', messages: user(`A cat, a mouse and a cheese: ${'more cheese, '.repeat(40)}`),
+        max_tokens: 8, temperature: 0, ...(salt && { cache_salt: salt }),
+      };
+      if (!streams) return (await client.chat.completions.create(request)).usage;
+      return (await collect(await client.chat.completions.create({
+        ...request, stream: true, stream_options: { include_usage: true },
+      }))).usage;
+    };
+    for (const salt of [undefined, 'a', 'b']) {
+      const before = await server.metric('millrace_cached_prompt_tokens_total{tier="memory"}');
+      const [first, again, streamed] = [await ask(salt), await ask(salt), await ask(salt, true)];
+      // Every prompt begins with the template's own words, which any request may have left there.
+      assert.ok(first.prompt_tokens_details.cached_tokens < (salt ? 1 : 20));
+      assert.ok(first.prompt_tokens > 100);
+      for (const usage of [again, streamed]) {
+        assert.equal(usage.prompt_tokens_details.cached_tokens, first.prompt_tokens - 1);
+      }
+      const after = await server.metric('millrace_cached_prompt_tokens_total{tier="memory"}');
+      assert.equal(after - before, [first, again, streamed].reduce(
+        (sum, usage) => sum + usage.prompt_tokens_details.cached_tokens, 0));
+    }
   });
 
   test('usage is not mentioned in a stream that did not ask', async () => {

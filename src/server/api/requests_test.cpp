@@ -174,6 +174,7 @@ TEST(ChatRequest, null_means_absent_for_every_optional_field) {
                            "ignore_eos",
                            "min_tokens",
                            "priority",
+                           "cache_salt",
                            "stop_token_ids",
                            "guided_json"}) {
     text += std::string(",\"") + name + "\":null";
@@ -193,10 +194,11 @@ TEST(ChatRequest, fields_arrive) {
       "n":3,"seed":-5,"stop":["x","yy"],"temperature":0.25,"top_p":0.5,"top_k":-1,"min_p":0.1,
       "max_tokens":7,"max_completion_tokens":9,"logprobs":true,"top_logprobs":4,
       "logit_bias":{"12":-100,"3":1.5},"stream":true,"stream_options":{"include_usage":true},
-      "ignore_eos":true,"min_tokens":2,"reasoning_effort":"low","gratuitous":1})");
+      "ignore_eos":true,"min_tokens":2,"reasoning_effort":"low","cache_salt":"s","gratuitous":1})");
   const Request& engine = request.fields.request;
   EXPECT_EQ(request.fields.model, "m");
   EXPECT_EQ(engine.n, 3);
+  EXPECT_EQ(engine.cache_salt, "s");
   EXPECT_EQ(engine.seed, static_cast<uint64_t>(int64_t{-5}));
   EXPECT_EQ(engine.stop, (std::vector<std::string>{"x", "yy"}));
   EXPECT_EQ(engine.sampling.temperature, 0.25F);
