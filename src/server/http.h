@@ -18,7 +18,7 @@ struct HttpHeader {
 
 struct HttpRequest {
   std::string method;  // "GET"
-  std::string path;    // the target up to '?', as sent
+  std::string path;    // the target up to '?', as sent; of a whole URL its path
   std::string query;   // after '?'
   std::vector<HttpHeader> headers;
   std::string body;
@@ -61,7 +61,7 @@ using Waker = std::function<void()>;
 struct HttpHandler {
   // Sees the headers before the body is read; an answer here refuses the request.
   std::function<std::optional<HttpResponse>(const HttpRequest& head)> admit;
-  // Runs on an I/O thread, or on the helper thread when the body is large.
+  // Runs on an I/O thread, or on a helper thread when the body is large.
   std::function<Reply(HttpRequest request, Waker wake)> handle;
   // Answers for requests that never became one: malformed (400), too large (413, 431), timed out
   // (408).

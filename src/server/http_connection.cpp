@@ -1,13 +1,15 @@
 #include "server/http_connection.h"
 
 #include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 
-#include <algorithm>
-#include <ctime>
 #include <exception>
 #include <utility>
 
 #include "base/log.h"
+#include "server/http_message.h"
 
 namespace millrace {
 namespace {
@@ -15,38 +17,27 @@ namespace {
 namespace http = boost::beast::http;
 
 constexpr size_t kReadBytes = 64 * 1024;
+// What a client may send behind a request that is being answered. More is dropped, and the
+// connection closed after the answer.
+constexpr size_t kPipelinedBytes = 64 * 1024;
 // What a refused request may still send before its connection is closed instead of drained.
 constexpr size_t kDrainBytes = 64 * 1024;
 constexpr std::chrono::milliseconds kLinger{2'000};
+constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+// After this time of silence a peer is asked whether it is still there: one that vanished without a
+// word, or that went away half-closed, is noticed within a minute however long its answer takes.
+constexpr int kKeepaliveSeconds = 30;
+constexpr int kKeepaliveProbeSeconds = 10;
+constexpr int kKeepaliveProbes = 3;
 
-std::string_view to_view(boost::core::string_view text) {
-  return {text.data(), text.size()};
-}
-
-HttpRequest to_request(const http::request<http::string_body>& message) {
-  HttpRequest request;
-  request.method = message.method_string();
-  const std::string_view target = to_view(message.target());
-  const size_t question = target.find('?');
-  request.path = target.substr(0, question);
-  if (question != std::string_view::npos) {
-    request.query = target.substr(question + 1);
-  }
-  for (const auto& field : message) {
-    request.headers.push_back(
-        {std::string(to_view(field.name_string())), std::string(to_view(field.value()))});
-  }
-  return request;
-}
-
-// RFC 9110, 5.6.7.
-std::string http_date() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  ::gmtime_r(&now, &utc);
-  std::array<char, 40> text{};
-  const size_t n = std::strftime(text.data(), text.size(), "%a, %d %b %Y %H:%M:%S GMT", &utc);
-  return {text.data(), n};
+void enable_keepalive(int descriptor) {
+  const auto set = [descriptor](int level, int name, int value) {
+    ::setsockopt(descriptor, level, name, &value, sizeof(value));  // at worst it stays off
+  };
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, kKeepaliveSeconds);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, kKeepaliveProbeSeconds);
+  set(IPPROTO_TCP, TCP_KEEPCNT, kKeepaliveProbes);
 }
 
 HttpResponse guarded_refusal(const HttpHandler& handler, int status, std::string_view reason) {
@@ -86,6 +77,7 @@ HttpConnection::HttpConnection(tcp::socket socket, IoThread& thread, HttpShared&
   SystemError ignored;
   socket_.non_blocking(true, ignored);
   socket_.set_option(tcp::no_delay(true), ignored);
+  enable_keepalive(socket_.native_handle());
 }
 
 HttpConnection::~HttpConnection() {
@@ -125,7 +117,13 @@ asio::awaitable<bool> HttpConnection::serve_one() {
   keeps_alive_ = message.keep_alive() && !shared_.is_draining.load();
   is_http_1_0_ = message.version() < 11;
   is_head_request_ = message.method() == http::verb::head;
-  HttpRequest request = to_request(message);
+  auto read = to_request(message);
+  if (!read) {
+    has_unread_input_ = true;
+    co_await refuse(400, read.error().message);
+    co_return false;
+  }
+  HttpRequest request = std::move(*read);
 
   // Where a body of another coding ends is unknown, so what follows must not be read as a request.
   const std::string* coding = request.header("transfer-encoding");
@@ -144,7 +142,7 @@ asio::awaitable<bool> HttpConnection::serve_one() {
       co_await refuse(417, "only the expectation 100-continue can be met");
       co_return false;
     }
-    if (!co_await write("HTTP/1.1 100 Continue\r\n\r\n")) {
+    if (!co_await write(kContinue)) {
       co_return false;
     }
   }
@@ -161,6 +159,7 @@ asio::awaitable<bool> HttpConnection::serve_one() {
 asio::awaitable<bool> HttpConnection::read_head(Parser& parser) {
   if (buffer_.size() == 0) {
     is_idle_ = true;
+    idle_since_ = std::chrono::steady_clock::now();
     set_deadline(shared_.options.idle_timeout);
     const bool has_bytes = co_await fill();
     is_idle_ = false;
@@ -169,17 +168,24 @@ asio::awaitable<bool> HttpConnection::read_head(Parser& parser) {
     }
   }
   set_deadline(shared_.options.header_timeout);
-  SystemError error;
+  const size_t limit = shared_.options.max_header_bytes;
+  size_t n_used = skip_line_ends();
+  SystemError error = http::error::need_more;
   while (true) {
-    const size_t used = parser.put(buffer_.data(), error);
-    buffer_.consume(used);
+    if (buffer_.size() > 0) {
+      const size_t used = parser.put(buffer_.data(), error);
+      buffer_.consume(used);
+      n_used += used;
+    }
     if (parser.is_header_done()) {
       break;
     }
+    // The parser's own limit begins anew with every call, so all bytes are counted here too.
+    if (n_used + buffer_.size() > limit) {
+      error = http::error::header_limit;
+    }
     if (error && error != http::error::need_more) {
-      has_unread_input_ = true;
-      co_await refuse(status_of_parse_error(error), reason_of_parse_error(error, shared_.options));
-      co_return false;
+      co_return co_await refuse_malformed(error);
     }
     if (!co_await fill()) {
       if (is_timed_out_) {
@@ -187,14 +193,33 @@ asio::awaitable<bool> HttpConnection::read_head(Parser& parser) {
       }
       co_return false;
     }
+    if (!parser.got_some()) {
+      n_used += skip_line_ends();
+    }
   }
   clear_deadline();
-  if (error && error != http::error::need_more) {  // a Content-Length above the limit
-    has_unread_input_ = true;
-    co_await refuse(status_of_parse_error(error), reason_of_parse_error(error, shared_.options));
-    co_return false;
+  if (n_used > limit) {
+    error = http::error::header_limit;
+  }
+  if (error && error != http::error::need_more) {  // or a Content-Length above the limit
+    co_return co_await refuse_malformed(error);
   }
   co_return true;
+}
+
+asio::awaitable<bool> HttpConnection::refuse_malformed(const SystemError& error) {
+  has_unread_input_ = true;
+  co_await refuse(status_of_parse_error(error), reason_of_parse_error(error, shared_.options));
+  co_return false;
+}
+
+// Some clients end a body with a line end that belongs to nothing (RFC 9112, 2.2).
+size_t HttpConnection::skip_line_ends() {
+  const auto bytes = buffer_.data();
+  const std::string_view text(static_cast<const char*>(bytes.data()), bytes.size());
+  const size_t n = std::min(text.find_first_not_of("\r\n"), text.size());
+  buffer_.consume(n);
+  return n;
 }
 
 asio::awaitable<bool> HttpConnection::read_body(Parser& parser) {
@@ -205,8 +230,12 @@ asio::awaitable<bool> HttpConnection::read_body(Parser& parser) {
     const size_t used = parser.put(buffer_.data(), error);
     buffer_.consume(used);
     if (error && error != http::error::need_more) {
+      co_return co_await refuse_malformed(error);
+    }
+    // Only the line before a chunk and the trailers behind the last one are not consumed in parts.
+    if (used == 0 && buffer_.size() > shared_.options.max_header_bytes) {
       has_unread_input_ = true;
-      co_await refuse(status_of_parse_error(error), reason_of_parse_error(error, shared_.options));
+      co_await refuse(400, "a chunk's header, or the trailers, are too long");
       co_return false;
     }
     if (!parser.is_done() && (used == 0 || buffer_.size() == 0) && !co_await fill()) {
@@ -296,6 +325,7 @@ asio::awaitable<Reply> HttpConnection::call_handler(HttpRequest request) {
 }
 
 asio::awaitable<bool> HttpConnection::answer_from_source(Reply& reply) {
+  is_probe_due_ = is_half_closed_;
   watch_client();
   bool is_ok = true;
   if (reply.streams) {
@@ -324,14 +354,28 @@ asio::awaitable<bool> HttpConnection::answer_from_source(Reply& reply) {
     if (is_ok && !is_client_gone_) {
       co_await wait_for_wake();
     }
+    if (is_ok && std::exchange(is_probe_due_, false)) {
+      is_ok = co_await write(probe(reply.streams));
+    }
   }
   reply.source.reset();  // cancels
   stop_watching();
   co_return false;
 }
 
+// A client that has closed its sending side may be waiting for its answer or be gone: the two look
+// alike until something is sent, which the kernel of one that is gone refuses. So it is sent what
+// means nothing: an interim response, or a leading zero of the size of the next chunk. HTTP/1.0 has
+// nothing of the kind; there the keepalive probes have to find out.
+std::string_view HttpConnection::probe(bool streams) const {
+  if (is_http_1_0_) {
+    return "";
+  }
+  return streams ? "0" : kContinue;
+}
+
 asio::awaitable<void> HttpConnection::wait_for_wake() {
-  while (!is_woken_ && !is_client_gone_) {
+  while (!is_woken_ && !is_client_gone_ && !is_probe_due_) {
     wake_timer_.expires_at(asio::steady_timer::time_point::max());
     SystemError ignored;
     co_await wake_timer_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
@@ -343,8 +387,9 @@ void HttpConnection::wake() {
   wake_timer_.cancel();
 }
 
-void HttpConnection::close_if_idle() {
-  if (is_idle_) {
+void HttpConnection::close_if_idle(std::chrono::milliseconds at_least) {
+  if (is_idle_ && std::chrono::steady_clock::now() - idle_since_ >= at_least) {
+    closes_when_idle_ = true;
     SystemError ignored;
     socket_.cancel(ignored);
   }
@@ -362,7 +407,7 @@ asio::awaitable<bool> HttpConnection::fill() {
     if (error != asio::error::would_block) {
       co_return false;
     }
-    if (is_idle_ && shared_.is_draining.load()) {
+    if (is_idle_ && (closes_when_idle_ || shared_.is_draining.load())) {
       co_return false;
     }
     SystemError wait_error;
@@ -402,18 +447,11 @@ asio::awaitable<bool> HttpConnection::write(std::string_view bytes) {
 }
 
 std::string HttpConnection::head_of(const HttpResponse& response, std::string_view framing) const {
-  std::string head = fmt::format(
-      "HTTP/1.1 {} {}\r\nDate: {}\r\n", response.status, http_reason(response.status), http_date());
-  if (!response.content_type.empty()) {
-    head += fmt::format("Content-Type: {}\r\n", response.content_type);
+  std::string_view connection = "Connection: close\r\n";
+  if (keeps_alive_) {
+    connection = is_http_1_0_ ? "Connection: keep-alive\r\n" : "";
   }
-  for (const HttpHeader& header : response.headers) {
-    head += fmt::format("{}: {}\r\n", header.name, header.value);
-  }
-  head += framing;
-  head +=
-      keeps_alive_ ? (is_http_1_0_ ? "Connection: keep-alive\r\n" : "") : "Connection: close\r\n";
-  return head + "\r\n";
+  return head_text(response, framing, connection);
 }
 
 asio::awaitable<bool> HttpConnection::write_response(const HttpResponse& response) {
@@ -440,8 +478,9 @@ asio::awaitable<void> HttpConnection::refuse(int status, std::string_view reason
 // might lose the answer: so they are read and dropped for a short while.
 asio::awaitable<void> HttpConnection::close() {
   SystemError ignored;
+  const bool has_unread = has_unread_input_ || socket_.available(ignored) > 0;
   socket_.shutdown(tcp::socket::shutdown_send, ignored);
-  if (has_unread_input_) {
+  if (has_unread) {
     set_deadline(kLinger);
     while (co_await fill()) {
       buffer_.consume(buffer_.size());
@@ -469,28 +508,40 @@ void HttpConnection::clear_deadline() {
   deadline_.expires_at(asio::steady_timer::time_point::max());
 }
 
-// While an answer is made nothing else reads the socket: a watcher takes in what a pipelining
-// client sends (up to a bound) and notices when the client closes.
+// While an answer is made nothing else reads the socket: a watcher takes in what the client sends
+// and notices when it closes.
 void HttpConnection::watch_client() {
   const uint64_t number = ++watch_number_;
-  socket_.async_wait(
-      tcp::socket::wait_read, [self = shared_from_this(), number](const SystemError& wait_error) {
-        if (wait_error || number != self->watch_number_) {
-          return;
-        }
-        SystemError error;
-        const size_t n = self->socket_.read_some(self->buffer_.prepare(kReadBytes), error);
-        if (!error) {
-          self->buffer_.commit(n);
-        } else if (error != asio::error::would_block) {
-          self->is_client_gone_ = true;
-          self->wake_timer_.cancel();
-          return;
-        }
-        if (self->buffer_.size() < kReadBytes) {
-          self->watch_client();
-        }
-      });
+  // Behind the end of what the client sends there is only the reset of one that is gone.
+  const auto event = is_half_closed_ ? tcp::socket::wait_error : tcp::socket::wait_read;
+  socket_.async_wait(event, [self = shared_from_this(), number](const SystemError& error) {
+    if (!error && number == self->watch_number_) {
+      self->look_at_client();
+    }
+  });
+}
+
+void HttpConnection::look_at_client() {
+  SystemError error;
+  const size_t n = socket_.read_some(buffer_.prepare(kReadBytes), error);
+  if (!error) {
+    buffer_.commit(n);
+    if (drops_input_ || buffer_.size() > kPipelinedBytes) {
+      buffer_.consume(buffer_.size());
+      drops_input_ = true;
+      keeps_alive_ = false;
+      has_unread_input_ = true;
+    }
+  } else if (error == asio::error::eof && !is_half_closed_) {
+    is_half_closed_ = true;
+    is_probe_due_ = true;
+    wake_timer_.cancel();
+  } else if (error != asio::error::would_block) {
+    is_client_gone_ = true;
+    wake_timer_.cancel();
+    return;
+  }
+  watch_client();
 }
 
 void HttpConnection::stop_watching() {

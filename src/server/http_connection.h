@@ -2,6 +2,7 @@
 // One client's connection, private to the transport. Lives on its I/O thread from accept to close.
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -23,7 +24,7 @@ struct HttpShared {
   std::atomic<bool> is_draining{false};
   std::atomic<int> n_connections{0};
   std::atomic<int> n_running{0};  // requests between their last byte in and their last byte out
-  asio::io_context* helper = nullptr;  // runs the handler for large bodies
+  asio::io_context* helper = nullptr;  // its threads run the handler for large bodies
 };
 
 // One thread that serves its share of the connections.
@@ -44,7 +45,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   // The connection limit is reached: says so and closes.
   asio::awaitable<void> run_refused();
   void wake();
-  void close_if_idle();
+  // Closes a connection that has waited so long for its next request.
+  void close_if_idle(std::chrono::milliseconds at_least);
 
  private:
   using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
@@ -52,6 +54,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   asio::awaitable<bool> serve_one();
   asio::awaitable<bool> read_head(Parser& parser);
   asio::awaitable<bool> read_body(Parser& parser);
+  asio::awaitable<bool> refuse_malformed(const SystemError& error);
+  size_t skip_line_ends();
   asio::awaitable<bool> answer_refusal(Parser& parser, const HttpResponse& response);
   asio::awaitable<bool> handle(HttpRequest request);
   asio::awaitable<Reply> call_handler(HttpRequest request);
@@ -67,6 +71,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void set_deadline(std::chrono::milliseconds limit);
   void clear_deadline();
   void watch_client();
+  void look_at_client();
+  std::string_view probe(bool streams) const;
   void stop_watching();
   std::string head_of(const HttpResponse& response, std::string_view framing) const;
 
@@ -80,8 +86,13 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   uint64_t watch_number_ = 0;  // tells a stale watcher from the present one
   bool is_woken_ = false;
   bool is_client_gone_ = false;
+  bool is_half_closed_ = false;  // it sends nothing more; it may still read, or be gone
+  bool is_probe_due_ = false;    // find out which
+  bool drops_input_ = false;     // it sent too much behind a request
   bool is_timed_out_ = false;
   bool is_idle_ = false;
+  bool closes_when_idle_ = false;
+  std::chrono::steady_clock::time_point idle_since_{};
   bool keeps_alive_ = true;
   bool has_unread_input_ =
       false;  // closing must not reset the connection before the answer is read

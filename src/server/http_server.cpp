@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <condition_variable>
-#include <mutex>
+#include <algorithm>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -34,7 +33,7 @@ asio::awaitable<void> serve_wakes(IoThread& thread, asio::posix::stream_descript
 
 struct HttpServer::Impl {
   HttpShared shared;
-  asio::io_context helper{1};
+  asio::io_context helper;
   asio::executor_work_guard<asio::io_context::executor_type> helper_work{helper.get_executor()};
   std::vector<std::unique_ptr<IoThread>> io_threads;
   std::vector<std::unique_ptr<asio::posix::stream_descriptor>> descriptors;
@@ -45,6 +44,7 @@ struct HttpServer::Impl {
   Result<void> listen();
   void run();
   asio::awaitable<void> accept_loop();
+  void close_idle(std::chrono::milliseconds at_least);
   ~Impl();
 };
 
@@ -92,7 +92,19 @@ void HttpServer::Impl::run() {
   for (auto& thread : io_threads) {
     threads.emplace_back([context = &thread->context] { context->run(); });
   }
-  threads.emplace_back([this] { helper.run(); });
+  for (int i = 0; i < std::max(1, shared.options.n_helper_threads); ++i) {
+    threads.emplace_back([this] { helper.run(); });
+  }
+}
+
+void HttpServer::Impl::close_idle(std::chrono::milliseconds at_least) {
+  for (auto& thread : io_threads) {
+    asio::post(thread->context, [thread = thread.get(), at_least] {
+      for (HttpConnection* connection : thread->connections) {
+        connection->close_if_idle(at_least);
+      }
+    });
+  }
 }
 
 asio::awaitable<void> HttpServer::Impl::accept_loop() {
@@ -112,6 +124,9 @@ asio::awaitable<void> HttpServer::Impl::accept_loop() {
       continue;
     }
     const bool is_full = shared.n_connections.fetch_add(1) >= shared.options.max_connections;
+    if (is_full) {
+      close_idle(shared.options.crowded_idle_timeout);
+    }
     auto task = [this, &thread, is_full, moved = std::move(socket)]() mutable {
       auto connection = std::make_shared<HttpConnection>(std::move(moved), thread, shared);
       asio::co_spawn(thread.context,
@@ -172,13 +187,7 @@ int HttpServer::n_requests_running() const {
 
 void HttpServer::begin_drain() {
   impl_->shared.is_draining.store(true);
-  for (auto& thread : impl_->io_threads) {
-    asio::post(thread->context, [thread = thread.get()] {
-      for (HttpConnection* connection : thread->connections) {
-        connection->close_if_idle();
-      }
-    });
-  }
+  impl_->close_idle(std::chrono::milliseconds(0));
 }
 
 bool HttpServer::wait_idle(std::chrono::milliseconds limit) const {

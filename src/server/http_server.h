@@ -1,8 +1,8 @@
 #pragma once
 // The HTTP/1.1 transport: connections, limits, time-outs, chunked bodies, back-pressure, noticing
-// that a client has left. Boost.Beast and Asio are hidden in http_server.cpp and
-// http_connection.cpp. A connection belongs to one I/O thread. start, begin_drain and wait_idle may
-// be called by any thread.
+// that a client has left. Boost.Beast and Asio are hidden in http_server.cpp,
+// http_connection.cpp and http_message.cpp. A connection belongs to one I/O thread. start,
+// begin_drain and wait_idle may be called by any thread.
 
 #include <chrono>
 #include <cstddef>
@@ -19,13 +19,16 @@ struct HttpServerOptions {
   std::string host = "127.0.0.1";  // an address, not a name
   uint16_t port = 8080;            // 0: any free one
   int n_io_threads = 2;
+  int n_helper_threads = 4;  // for requests with large bodies
   int max_connections = 1024;
   size_t max_body_bytes = size_t{32} << 20;
   size_t max_header_bytes = size_t{64} << 10;
-  size_t large_body_bytes = size_t{64} << 10;  // from here the handler runs on the helper thread
+  size_t large_body_bytes = size_t{64} << 10;  // from here the handler runs on a helper thread
   std::chrono::milliseconds header_timeout{10'000};
   std::chrono::milliseconds body_timeout{60'000};
-  std::chrono::milliseconds idle_timeout{75'000};   // between requests
+  std::chrono::milliseconds idle_timeout{75'000};  // between requests
+  // The same once max_connections is reached, so that idle ones make room.
+  std::chrono::milliseconds crowded_idle_timeout{5'000};
   std::chrono::milliseconds write_timeout{30'000};  // a reader slower than this is cut off
 };
 
