@@ -1,6 +1,7 @@
 #include "base/worker_pool.h"
 
 #include "base/check.h"
+#include "base/spin_pause.h"
 
 namespace millrace {
 namespace {
@@ -11,17 +12,9 @@ namespace {
 constexpr int kSpins = 2'000;
 constexpr int kYields = 500;
 
-void pause_briefly() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
 void wait_briefly(bool is_spinning) {
   if (is_spinning) {
-    pause_briefly();
+    spin_pause();
   } else {
     std::this_thread::yield();
   }

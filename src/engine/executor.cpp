@@ -18,7 +18,7 @@ Executor::Executor(std::unique_ptr<Model> model,
       row_stride_(model_->spec().n_vocab),
       logits_(Buffer::allocate(static_cast<size_t>(max_logits * row_stride_) * sizeof(float))),
       max_logits_(max_logits),
-      samplers_(static_cast<size_t>(workers.size())) {
+      samplers_(static_cast<size_t>(workers.size()), Sampler(model_->isa())) {
   MR_CHECK(n_vocab > 0 && n_vocab <= row_stride_, "vocabulary {} row {}", n_vocab, row_stride_);
 }
 

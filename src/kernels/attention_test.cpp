@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -215,7 +216,9 @@ TEST_P(Attention, large_scores_neither_overflow_nor_vanish) {
 }
 
 std::string case_name(const testing::TestParamInfo<Case>& info) {
-  return std::string(info.param.tier) + "_" + kv_type_name(info.param.type);
+  std::string tier = info.param.tier;
+  std::replace(tier.begin(), tier.end(), '-', '_');
+  return tier + "_" + kv_type_name(info.param.type);
 }
 
 INSTANTIATE_TEST_SUITE_P(Tiers,
@@ -224,6 +227,8 @@ INSTANTIATE_TEST_SUITE_P(Tiers,
                                          Case{"scalar", KvType::kF32},
                                          Case{"avx2", KvType::kBF16},
                                          Case{"avx2", KvType::kF32},
+                                         Case{"avx-vnni", KvType::kBF16},
+                                         Case{"avx-vnni", KvType::kF32},
                                          Case{"avx512", KvType::kBF16},
                                          Case{"avx512", KvType::kF32},
                                          Case{"wide", KvType::kBF16},

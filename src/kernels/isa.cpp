@@ -2,6 +2,8 @@
 
 #include <cpuid.h>
 
+#include <string>
+
 namespace millrace::kernels {
 namespace {
 
@@ -43,18 +45,22 @@ bool has_avx2() {
          has_bits(enabled_register_states(), kSseAvxState);
 }
 
+bool has_avx_vnni() {
+  constexpr uint32_t kAvxVnni = 1u << 4;  // leaf 7.1 eax
+  return has_avx2() && cpuid(7, 0).eax >= 1 && has_bits(cpuid(7, 1).eax, kAvxVnni);
+}
+
+// Only what kernels_avx512.cpp is compiled for: processors without BF16 or VBMI instructions
+// (Cascade Lake, Ice Lake, Tiger Lake) run the tier as well as newer ones.
 bool has_avx512() {
   constexpr uint32_t kF = 1u << 16;  // leaf 7 ebx
   constexpr uint32_t kDq = 1u << 17;
   constexpr uint32_t kBw = 1u << 30;
   constexpr uint32_t kVl = 1u << 31;
-  constexpr uint32_t kVbmi = 1u << 1;  // leaf 7 ecx
-  constexpr uint32_t kVnni = 1u << 11;
-  constexpr uint32_t kBf16 = 1u << 5;      // leaf 7.1 eax
+  constexpr uint32_t kVnni = 1u << 11;     // leaf 7 ecx
   constexpr uint64_t kAvx512State = 0xe6;  // XMM, YMM, mask registers, both ZMM halves
   const CpuidLeaf leaf7 = cpuid(7, 0);
-  return has_avx2() && has_bits(leaf7.ebx, kF | kDq | kBw | kVl) &&
-         has_bits(leaf7.ecx, kVbmi | kVnni) && leaf7.eax >= 1 && has_bits(cpuid(7, 1).eax, kBf16) &&
+  return has_avx2() && has_bits(leaf7.ebx, kF | kDq | kBw | kVl) && has_bits(leaf7.ecx, kVnni) &&
          has_bits(enabled_register_states(), kAvx512State);
 }
 
@@ -66,6 +72,8 @@ const char* isa_name(Isa isa) {
       return "scalar";
     case Isa::kAvx2:
       return "avx2";
+    case Isa::kAvxVnni:
+      return "avx-vnni";
     case Isa::kAvx512:
       return "avx512";
   }
@@ -78,6 +86,8 @@ bool isa_is_available(Isa isa) {
       return true;
     case Isa::kAvx2:
       return has_avx2();
+    case Isa::kAvxVnni:
+      return has_avx_vnni();
     case Isa::kAvx512:
       return has_avx512();
   }
@@ -85,25 +95,24 @@ bool isa_is_available(Isa isa) {
 }
 
 Isa detect_isa() {
-  if (isa_is_available(Isa::kAvx512)) {
-    return Isa::kAvx512;
+  Isa best = Isa::kScalar;
+  for (const Isa isa : kAllIsas) {
+    if (isa_is_available(isa)) best = isa;
   }
-  return isa_is_available(Isa::kAvx2) ? Isa::kAvx2 : Isa::kScalar;
+  return best;
 }
 
 Result<Isa> isa_from_name(std::string_view name) {
-  for (const Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512}) {
-    if (name != isa_name(isa)) {
-      continue;
-    }
-    if (!isa_is_available(isa)) {
+  std::string known;
+  for (const Isa isa : kAllIsas) {
+    if (name == isa_name(isa)) {
+      if (isa_is_available(isa)) return isa;
       return fail(ErrorCode::kUnsupported, "[isa] this processor cannot run the {} kernels", name);
     }
-    return isa;
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", isa_name(isa));
   }
-  return fail(ErrorCode::kInvalidArgument,
-              "[isa] unknown instruction set '{}'; known: scalar, avx2, avx512",
-              name);
+  return fail(
+      ErrorCode::kInvalidArgument, "[isa] unknown instruction set '{}'; known: {}", name, known);
 }
 
 }  // namespace millrace::kernels

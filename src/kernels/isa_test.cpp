@@ -8,7 +8,7 @@ namespace millrace::kernels {
 namespace {
 
 TEST(Isa, names_lead_back_to_the_available_tiers) {
-  for (const Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512}) {
+  for (const Isa isa : kAllIsas) {
     const Result<Isa> found = isa_from_name(isa_name(isa));
     if (isa_is_available(isa)) {
       ASSERT_TRUE(found.has_value());
@@ -27,14 +27,16 @@ TEST(Isa, detection_agrees_with_the_compilers_own) {
   EXPECT_EQ(isa_is_available(Isa::kAvx2),
             __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"));
   EXPECT_EQ(isa_is_available(Isa::kAvx512),
-            __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bf16") &&
-                __builtin_cpu_supports("avx512vbmi"));
+            __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+                __builtin_cpu_supports("avx512vnni"));
   EXPECT_TRUE(isa_is_available(detect_isa()));
 }
 
 TEST(KernelTable, each_tier_says_its_register_width) {
   EXPECT_EQ(kernel_table(Isa::kScalar).vector_floats, 8);
   EXPECT_EQ(kernel_table(Isa::kAvx2).vector_floats, 8);
+  EXPECT_EQ(kernel_table(Isa::kAvxVnni).vector_floats, 8);
   EXPECT_EQ(kernel_table(Isa::kAvx512).vector_floats, 16);
 }
 

@@ -11,6 +11,8 @@ const KernelTable& kernel_table(Isa isa) {
       return kScalarKernels;
     case Isa::kAvx2:
       return kAvx2Kernels;
+    case Isa::kAvxVnni:
+      return kAvxVnniKernels;
     case Isa::kAvx512:
       return kAvx512Kernels;
   }

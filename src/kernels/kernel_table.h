@@ -48,6 +48,7 @@ const KernelTable& kernel_table(Isa isa);
 // One object per unit in kernels/cpu/.
 extern const KernelTable kScalarKernels;
 extern const KernelTable kAvx2Kernels;
+extern const KernelTable kAvxVnniKernels;
 extern const KernelTable kAvx512Kernels;
 
 }  // namespace millrace::kernels

@@ -19,8 +19,8 @@ struct Tier {
 
 std::vector<Tier> tiers() {
   std::vector<Tier> all = {{"scalar", &kScalarKernels}, {"wide scalar", &kWideScalarKernels}};
-  for (const Isa isa : {Isa::kAvx2, Isa::kAvx512}) {
-    if (isa_is_available(isa)) {
+  for (const Isa isa : kAllIsas) {
+    if (isa != Isa::kScalar && isa_is_available(isa)) {
       all.push_back({isa_name(isa), &kernel_table(isa)});
     }
   }

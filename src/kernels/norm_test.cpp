@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -150,10 +151,11 @@ TEST_P(RowKernels, swiglu_may_overwrite_its_inputs) {
   EXPECT_EQ(out, in_place);
 }
 
-INSTANTIATE_TEST_SUITE_P(Tiers,
-                         RowKernels,
-                         testing::Values(Isa::kScalar, Isa::kAvx2, Isa::kAvx512),
-                         [](const auto& info) { return std::string(isa_name(info.param)); });
+INSTANTIATE_TEST_SUITE_P(Tiers, RowKernels, testing::ValuesIn(kAllIsas), [](const auto& info) {
+  std::string name = isa_name(info.param);
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
 
 }  // namespace
 }  // namespace millrace::kernels

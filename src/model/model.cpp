@@ -12,6 +12,7 @@ namespace millrace {
 
 struct Model::State {
   ModelSpec spec;
+  kernels::Isa isa = kernels::Isa::kScalar;
   Weights weights;
   PageFormat format;
   int max_batch_tokens = 0;
@@ -37,6 +38,7 @@ Result<std::unique_ptr<Model>> Model::load(const GgufFile& file, const LoadOptio
   auto model = std::unique_ptr<Model>(new Model);
   State& state = *model->state_;
   state.spec = *std::move(spec);
+  state.isa = options.isa;
   state.weights = *std::move(weights);
   state.format = {options.kv_type.value_or(default_kv_type(file)), state.spec.head_dim};
   state.max_batch_tokens = options.max_batch_tokens;
@@ -55,6 +57,9 @@ Result<std::unique_ptr<Model>> Model::load(const GgufFile& file, const LoadOptio
 
 const ModelSpec& Model::spec() const {
   return state_->spec;
+}
+kernels::Isa Model::isa() const {
+  return state_->isa;
 }
 PageFormat Model::page_format() const {
   return state_->format;

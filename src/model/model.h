@@ -56,6 +56,7 @@ class Model {
   ~Model();
 
   const ModelSpec& spec() const;
+  kernels::Isa isa() const;
   PageFormat page_format() const;
   int max_batch_tokens() const;
   // Packed weights, norms and, when not tied, the embedding table.

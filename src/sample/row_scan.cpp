@@ -2,12 +2,8 @@
 
 namespace millrace {
 
-bool has_avx2() {
-  return __builtin_cpu_supports("avx2") != 0;
-}
-
-const RowScan& fastest_row_scan() {
-  return has_avx2() ? kRowScanAvx2 : kRowScanPortable;
+const RowScan& row_scan(kernels::Isa isa) {
+  return isa == kernels::Isa::kScalar ? kRowScanPortable : kRowScanAvx2;
 }
 
 }  // namespace millrace

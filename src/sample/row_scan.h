@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "kernels/isa.h"
 #include "sample/noise.h"
 
 namespace millrace {
@@ -26,7 +27,12 @@ struct RowScan {
   // Blocks more than kNoiseSpan nats below the largest count as nothing; -inf does too.
   double (*sum_of_weights)(const float* logits, int64_t n, const float* maxima, ScanTemperature t);
 
-  // Appends to tokens those of [begin, end) that can reach a score given as
+  // Writes to tokens those of [begin, end) whose logit is at least `least`, a finite number.
+  // tokens has room for end - begin. Returns how many.
+  int64_t (*at_least)(
+      const float* logits, int64_t begin, int64_t end, float least, TokenId* tokens);
+
+  // Writes to tokens those of [begin, end) that can reach a score given as
   // scale = exp(z_max - score) * (1 + slack): weight * scale >= least_winning_weight(high noise).
   // begin is a multiple of 64; tokens has room for end - begin. Returns how many.
   int64_t (*contenders)(const float* logits,
@@ -39,9 +45,9 @@ struct RowScan {
 };
 
 extern const RowScan kRowScanPortable;
-extern const RowScan kRowScanAvx2;  // only where has_avx2()
+extern const RowScan kRowScanAvx2;
 
-bool has_avx2();
-const RowScan& fastest_row_scan();
+// The passes for a machine that has the given instruction set.
+const RowScan& row_scan(kernels::Isa isa);
 
 }  // namespace millrace

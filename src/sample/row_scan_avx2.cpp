@@ -57,6 +57,6 @@ inline __attribute__((always_inline)) void philox_high8(NoiseKey key, uint32_t g
 
 }  // namespace
 
-const RowScan kRowScanAvx2 = {"avx2", block_maxima, sum_of_weights, contenders};
+const RowScan kRowScanAvx2 = {"avx2", block_maxima, sum_of_weights, at_least, contenders};
 
 }  // namespace millrace

@@ -30,6 +30,6 @@ void philox_high8(NoiseKey key, uint32_t group, I8* high) {
 
 }  // namespace
 
-const RowScan kRowScanPortable = {"portable", block_maxima, sum_of_weights, contenders};
+const RowScan kRowScanPortable = {"portable", block_maxima, sum_of_weights, at_least, contenders};
 
 }  // namespace millrace

@@ -29,6 +29,14 @@ std::vector<float> maxima_of(const RowScan& scan, const std::vector<float>& row)
   return maxima;
 }
 
+std::vector<const RowScan*> available_scans() {
+  std::vector<const RowScan*> scans;
+  for (const kernels::Isa isa : kernels::kAllIsas) {
+    if (kernels::isa_is_available(isa)) scans.push_back(&row_scan(isa));
+  }
+  return scans;
+}
+
 TEST(RowScan, block_maxima_are_the_maxima_of_64_logits) {
   for (const int64_t n : kSizes) {
     const std::vector<float> row = random_row(n, 5, 1);
@@ -54,7 +62,7 @@ TEST(RowScan, block_maxima_notices_every_nan_and_infinity) {
       const float good = x;
       x = bad;
       EXPECT_FALSE(kRowScanPortable.block_maxima(row.data(), 205, maxima.data()));
-      if (has_avx2()) {
+      if (kernels::isa_is_available(kernels::Isa::kAvx2)) {
         EXPECT_FALSE(kRowScanAvx2.block_maxima(row.data(), 205, maxima.data()));
       }
       x = good;
@@ -80,6 +88,24 @@ TEST(RowScan, sum_of_weights_is_exact_to_float_rounding) {
         const double sum = kRowScanPortable.sum_of_weights(
             row.data(), n, maxima.data(), {.largest = largest, .inverse = 1 / temperature});
         EXPECT_NEAR(sum / expected, 1, 1e-6);
+      }
+    }
+  }
+}
+
+TEST(RowScan, at_least_finds_the_tokens_from_a_logit_on) {
+  for (const int64_t n : kSizes) {
+    std::vector<float> row = random_row(n, 3, 6);
+    if (n > 1) row.back() = -std::numeric_limits<float>::infinity();
+    for (const float least : {-std::numeric_limits<float>::max(), row[0], 4.0F, 100.0F}) {
+      std::vector<TokenId> expected;
+      for (TokenId token = 0; token < n; ++token) {
+        if (row[static_cast<size_t>(token)] >= least) expected.push_back(token);
+      }
+      for (const RowScan* scan : available_scans()) {
+        std::vector<TokenId> found(row.size());
+        found.resize(static_cast<size_t>(scan->at_least(row.data(), 0, n, least, found.data())));
+        EXPECT_EQ(found, expected) << scan->name << " n " << n << " least " << least;
       }
     }
   }
@@ -117,7 +143,7 @@ TEST(RowScan, contenders_hold_every_token_that_reaches_the_score) {
 }
 
 TEST(RowScan, avx2_equals_portable_bit_for_bit) {
-  if (!has_avx2()) {
+  if (!kernels::isa_is_available(kernels::Isa::kAvx2)) {
     GTEST_SKIP() << "this CPU has no AVX2";
   }
   for (const int64_t n : kSizes) {

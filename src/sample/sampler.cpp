@@ -31,6 +31,13 @@ struct BestScore {
   }
 };
 
+// The least finite float that is not below x.
+float least_float_from(double x) {
+  if (x <= -FLT_MAX) return -FLT_MAX;
+  const auto nearest = static_cast<float>(x);
+  return nearest < x ? std::nextafter(nearest, std::numeric_limits<float>::infinity()) : nearest;
+}
+
 }  // namespace
 
 struct Sampler::Row {
@@ -53,7 +60,7 @@ bool uses_history(const SamplingParams& params) {
          params.presence_penalty != 0;
 }
 
-Sampler::Sampler(const RowScan& scan) : scan_(scan) {}
+Sampler::Sampler(kernels::Isa isa) : scan_(row_scan(isa)) {}
 
 bool Sampler::ranks_before(const Candidate& a, const Candidate& b) {
   return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
@@ -245,16 +252,18 @@ TokenId Sampler::draw(const Row& row, const SamplingParams& params, NoiseKey key
 // Makes the tokens with at least this logit the candidates, in order of their ids.
 void Sampler::gather(const Row& row, double least_logit) {
   candidates_.clear();
+  const float least = least_float_from(least_logit);
   for (int64_t block = 0; block < row.n_blocks; ++block) {
-    if (maxima_[static_cast<size_t>(block)] < least_logit) {
+    if (maxima_[static_cast<size_t>(block)] < least) {
       continue;
     }
-    const int64_t end = std::min(row.size(), (block + 1) * kScanBlock);
-    for (int64_t i = block * kScanBlock; i < end; ++i) {
-      const float logit = row.logits[static_cast<size_t>(i)];
-      if (logit >= least_logit && logit > kMinusInfinity) {
-        candidates_.push_back({.logit = logit, .token = static_cast<TokenId>(i)});
-      }
+    TokenId tokens[kScanBlock];
+    const int64_t begin = block * kScanBlock;
+    const int64_t end = std::min(row.size(), begin + kScanBlock);
+    const int64_t n = scan_.at_least(row.logits.data(), begin, end, least, tokens);
+    for (int64_t i = 0; i < n; ++i) {
+      candidates_.push_back(
+          {.logit = row.logits[static_cast<size_t>(tokens[i])], .token = tokens[i]});
     }
   }
 }

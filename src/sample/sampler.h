@@ -41,7 +41,7 @@ bool uses_history(const SamplingParams& params);
 
 class Sampler {
  public:
-  explicit Sampler(const RowScan& scan = fastest_row_scan());
+  explicit Sampler(kernels::Isa isa = kernels::detect_isa());
 
   // The order is: log probabilities of the raw row, mask, logit bias, repetition, frequency and
   // presence penalties, temperature, typical, min-p, top-k, top-p, draw. The logits are

@@ -36,7 +36,7 @@ void sample_row(benchmark::State& state, const SamplingParams& params, int n_log
                                    .n_logprobs = n_logprobs});
     benchmark::DoNotOptimize(sampled);
   }
-  state.SetLabel(fastest_row_scan().name);
+  state.SetLabel(row_scan(kernels::detect_isa()).name);
 }
 
 BENCHMARK_CAPTURE(sample_row, greedy, SamplingParams{.temperature = 0}, -1);

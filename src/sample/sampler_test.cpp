@@ -199,7 +199,7 @@ SamplingParams random_params(std::mt19937& random, int32_t n_vocab) {
 TEST(Sampler, equals_the_definition_over_random_rows_and_parameters) {
   std::mt19937 random(5);
   Sampler fast;
-  Sampler portable(kRowScanPortable);
+  Sampler portable(kernels::Isa::kScalar);
   int n_drawn_beyond_best = 0;
   for (int round = 0; round < 1'500; ++round) {
     const size_t n = 40 + random() % 3'000;

@@ -1,5 +1,5 @@
 #pragma once
-// AVX-512 (F, BW, VL, DQ, VNNI, BF16, VBMI) registers as the kernels see them; 16 floats or 32-bit
+// AVX-512 (F, BW, VL, DQ, VNNI) registers as the kernels see them; 16 floats or 32-bit
 // integers a register. See isa_scalar.h for what each function means. Only for kernels_avx512.cpp.
 // Integer registers are GNU vectors: gcc 12 keeps arrays of __m512i on the stack.
 

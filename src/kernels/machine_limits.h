@@ -1,0 +1,32 @@
+#pragma once
+// What this machine can do at best, measured on the spot: the yardstick of every speed figure.
+// Called on the thread that may run the pool.
+
+#include <vector>
+
+#include "base/worker_pool.h"
+#include "kernels/isa.h"
+#include "kernels/machine_probe.h"
+
+namespace millrace::kernels {
+
+// Multiply-adds a second, of one worker and of all together, by DotKind.
+struct DotPeaks {
+  Isa isa = Isa::kScalar;
+  double one[kDotKinds] = {};
+  double all[kDotKinds] = {};
+};
+
+struct MachineLimits {
+  int n_workers = 1;
+  double read_one = 0;  // bytes a second from memory, beyond the caches
+  double read_all = 0;
+  double barrier_seconds = 0;   // of WorkerPool::run with nothing to do; 0 for one worker
+  std::vector<DotPeaks> peaks;  // of every available tier, the fastest last
+};
+
+// Each figure is the best of several short runs: what else runs on the machine only takes away.
+// `seconds` is about the time of one figure; 256 MiB are allocated for the reads meanwhile.
+MachineLimits measure_machine(WorkerPool& pool, double seconds = 0.1);
+
+}  // namespace millrace::kernels

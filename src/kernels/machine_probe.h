@@ -1,0 +1,35 @@
+#pragma once
+// Loops that do nothing but keep one unit of the processor busy, once per instruction set: what
+// machine_limits.h times. Included by the instruction-set units, so only C headers here.
+
+#include <stdint.h>
+
+namespace millrace::kernels {
+
+enum class Isa : uint8_t;  // kernels/isa.h
+
+// Dot products as the matrix kernels do them: f32 fma, 16-bit pairs, unsigned 8-bit times signed
+// 8-bit quads.
+enum class DotKind : uint8_t { kF32, kInt16, kInt8 };
+inline constexpr int kDotKinds = 3;
+
+inline constexpr int kProbeBytes = 1024;  // of the operands, which stay in the first cache
+
+struct MachineProbe {
+  // n_loops times macs[kind] multiply-adds. The operands are any finite floats; `out` takes what
+  // was computed, kProbeBytes, so that it is.
+  void (*dot[kDotKinds])(const uint8_t* operands, int64_t n_loops, uint8_t* out);
+  int macs[kDotKinds];
+  // Reads [bytes, bytes + n), n a multiple of 1024, as four streams side by side.
+  void (*read)(const uint8_t* bytes, int64_t n, uint8_t* out);
+};
+
+const MachineProbe& machine_probe(Isa isa);
+
+// One object per unit in kernels/cpu/.
+extern const MachineProbe kScalarProbe;
+extern const MachineProbe kAvx2Probe;
+extern const MachineProbe kAvxVnniProbe;
+extern const MachineProbe kAvx512Probe;
+
+}  // namespace millrace::kernels
