@@ -61,8 +61,7 @@ class FakeExecutor {
     }
     for (const SpanPlan& span : plan.spans) {
       read(plan, span);
-      write(plan, span);
-      results.push_back(answer(span));
+      results.push_back(span.n_drafts > 0 ? verify(plan, span) : compute(plan, span));
     }
     return results;
   }
@@ -83,13 +82,39 @@ class FakeExecutor {
     }
   }
 
-  void write(const StepPlan& plan, const SpanPlan& span) {
+  SpanResult compute(const StepPlan& plan, const SpanPlan& span) {
     const Sequence& sequence = sequences_.at(span.sequence);
-    ASSERT_GT(span.count, 0);
-    ASSERT_LE(span.begin + span.count, sequence.n_known());
+    EXPECT_GT(span.count, 0);
+    EXPECT_LE(span.begin + span.count, sequence.n_known());
     for (int64_t position = span.begin; position < span.begin + span.count; ++position) {
       slot(plan, span, position) = sequence.states[static_cast<size_t>(position)];
     }
+    return answer(span);
+  }
+
+  // Every second draft is right, and the KV of the wrong ones is rubbish.
+  SpanResult verify(const StepPlan& plan, const SpanPlan& span) {
+    Sequence& sequence = sequences_.at(span.sequence);
+    EXPECT_EQ(span.begin + span.count - span.n_drafts, sequence.n_known());
+    EXPECT_EQ(span.n_logits, span.n_drafts + 1);
+    SpanResult result;
+    bool is_right = true;
+    for (int64_t i = 0; i <= span.n_drafts; ++i) {
+      const auto rubbish = static_cast<uint64_t>(i);
+      slot(plan, span, span.begin + i) = is_right ? sequence.states.back() : rubbish;
+      if (is_right) {
+        push(sequence, static_cast<TokenId>(sequence.states.back() % 2));
+        ++result.n_appended;
+        result.is_finished = is_over(sequence);
+        is_right = !result.is_finished && sequence.states.back() % 2 == 0;
+      }
+    }
+    return result;
+  }
+
+  static bool is_over(const Sequence& sequence) {
+    const int64_t n_written = sequence.n_known() - sequence.n_prompt;
+    return n_written >= std::min(sequence.n_new, sequence.max_new);
   }
 
   SpanResult answer(const SpanPlan& span) {
@@ -102,9 +127,7 @@ class FakeExecutor {
     if (span.is_sampling) {  // what follows depends on what was before
       push(sequence, static_cast<TokenId>(sequence.states.back() % 2));
     }
-    const int64_t n_written = sequence.n_known() - sequence.n_prompt;
-    return {.n_appended = span.is_sampling ? 1 : 0,
-            .is_finished = n_written >= std::min(sequence.n_new, sequence.max_new)};
+    return {.n_appended = span.is_sampling ? 1 : 0, .is_finished = is_over(sequence)};
   }
 
   static void push(Sequence& sequence, TokenId token) {

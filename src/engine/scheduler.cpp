@@ -109,6 +109,12 @@ void Scheduler::remove(SequenceId id) {
   }
 }
 
+void Scheduler::offer_drafts(SequenceId id, int64_t n_drafts) {
+  Entry* entry = find(running_, id);
+  MR_CHECK(entry != nullptr && n_drafts >= 0, "sequence {} does not run", id);
+  entry->n_drafts = n_drafts;
+}
+
 // Blocks it must be able to take to start running.
 int64_t Scheduler::n_admission_blocks(const Entry& entry) const {
   return blocks_for(reserves_maximum(entry) ? n_maximum(entry) : entry.n_known,
@@ -290,6 +296,44 @@ void Scheduler::admit(StepPlan& plan) {
   }
 }
 
+// Lengthens the spans of decoding sequences by their drafts, with what everybody else has left.
+void Scheduler::add_drafts(StepPlan& plan) {
+  for (SpanPlan& span : plan.spans) {
+    const Entry* entry = find(running_, span.sequence);
+    if (entry == nullptr || entry->n_drafts == 0 || span.count != 1 || !span.is_sampling) {
+      continue;
+    }
+    const int64_t n_others = n_running() + static_cast<int64_t>(plan.admitted.size());
+    const int64_t n_spare_blocks = std::max<int64_t>(picker_.n_free() - n_others, 0);
+    const int64_t n_room =
+        (span.n_blocks + n_spare_blocks) * limits_.block_tokens - (span.begin + span.count);
+    const int64_t n = std::min({entry->n_drafts,
+                                entry->n_limit - entry->n_known - 1,
+                                limits_.max_batch_tokens - plan.n_tokens,
+                                limits_.max_logits - plan.n_logits,
+                                n_room});
+    if (n <= 0) {
+      continue;
+    }
+    const int64_t n_blocks = blocks_for(span.begin + span.count + n, limits_.block_tokens);
+    if (n_blocks > span.n_blocks) {  // a longer table, at the end
+      const auto first = static_cast<size_t>(span.first_block);
+      span.first_block = static_cast<int64_t>(plan.blocks.size());
+      for (size_t i = first; i < first + static_cast<size_t>(span.n_blocks); ++i) {
+        plan.blocks.push_back(plan.blocks[i]);
+      }
+      picker_.pick(n_blocks - span.n_blocks, plan.blocks);
+      span.n_new_blocks += n_blocks - span.n_blocks;
+      span.n_blocks = n_blocks;
+    }
+    span.n_drafts = n;
+    span.count += n;
+    span.n_logits += n;
+    plan.n_tokens += n;
+    plan.n_logits += n;
+  }
+}
+
 StepPlan Scheduler::plan() {
   StepPlan plan = std::move(spare_);
   plan.preempted.clear();
@@ -305,6 +349,7 @@ StepPlan Scheduler::plan() {
   if (plan.preempted.empty()) {
     admit(plan);
   }
+  add_drafts(plan);
   return plan;
 }
 
@@ -406,7 +451,12 @@ void Scheduler::apply_span(const SpanPlan& span, const SpanResult& result) {
     return;
   }
   const bool is_prompt = entry.n_computed < entry.n_prompt;
-  entry.n_computed += span.count;
+  const int64_t n_rejected = span.n_drafts > 0 ? span.n_drafts + 1 - result.n_appended : 0;
+  MR_CHECK(n_rejected >= 0 && (span.n_drafts == 0 || result.n_appended > 0),
+           "{} tokens from {} drafts",
+           result.n_appended,
+           span.n_drafts);
+  entry.n_computed += span.count - n_rejected;
   entry.n_known += result.n_appended;
   publish(entry);
   if (result.is_finished) {
@@ -434,6 +484,9 @@ void Scheduler::apply(StepPlan plan, const std::vector<SpanResult>& results) {
   }
   for (const SpanPlan& span : plan.spans) {
     apply_blocks(plan, span);
+  }
+  for (Entry& entry : running_) {
+    entry.n_drafts = 0;
   }
   for (const BlockCopy& copy : plan.copies) {  // used just now: given away later
     pool_.touch({&copy.from, 1});

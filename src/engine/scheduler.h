@@ -63,6 +63,7 @@ struct SchedulerCounters {
 //   computed again; nothing is admitted in that step. The third time it is admitted it gets
 //   blocks for its maximum and is not preempted any more: it can neither run short nor be made
 //   to start over, so everyone starts over at most twice.
+// - Drafts take only what the step leaves: no chunk waits and nobody is preempted for them.
 // - A block can be found in the cache when the step that filled it is over, the unfinished last one
 //   when the prompt is complete and when the sequence ends. A block that turns out to hold the same
 //   as another is given back for the other.
@@ -75,6 +76,10 @@ class Scheduler {
 
   void submit(const SequenceSpec& spec);  // one that fits
   void remove(SequenceId id);             // in any state; its blocks become free
+
+  // Guesses at the tokens that follow: as many as budget, rows and free blocks allow are verified
+  // in the next step, in which the sequence must be decoding, and then forgotten.
+  void offer_drafts(SequenceId id, int64_t n_drafts);
 
   // Changes nothing but scratch memory. At most one plan at a time, followed by its apply().
   StepPlan plan();
@@ -106,6 +111,7 @@ class Scheduler {
     bool wants_prompt_logits = false;
     bool was_admitted = false;
     int n_preemptions = 0;
+    int64_t n_drafts = 0;    // offered for the next step
     int64_t n_given_up = 0;  // tokens computed when it was preempted last
     const std::vector<TokenId>* tokens = nullptr;
     NamespaceId space = 0;
@@ -143,6 +149,7 @@ class Scheduler {
   const Entry* choose_victim(const StepPlan& plan) const;
   void make_room(StepPlan& plan);
   void admit(StepPlan& plan);
+  void add_drafts(StepPlan& plan);
   bool try_admit(StepPlan& plan, const Entry& entry, PrefixMatch cached);
   void assign_blocks(StepPlan& plan,
                      SpanPlan& span,

@@ -20,6 +20,8 @@ struct FuzzTotals {
   int64_t n_prompt_tokens = 0;
   int64_t n_merged_blocks = 0;
   int64_t n_copies = 0;
+  int64_t n_drafts = 0;
+  int64_t n_accepted = 0;
 
   FuzzTotals& operator+=(const FuzzTotals& other) {
     n_finished += other.n_finished;
@@ -30,6 +32,8 @@ struct FuzzTotals {
     n_prompt_tokens += other.n_prompt_tokens;
     n_merged_blocks += other.n_merged_blocks;
     n_copies += other.n_copies;
+    n_drafts += other.n_drafts;
+    n_accepted += other.n_accepted;
     return *this;
   }
 };
@@ -46,6 +50,7 @@ class SchedulerFuzz {
     if (random_() % 20 == 0) {
       cancel();
     }
+    offer_drafts();
     StepPlan plan = scheduler_.plan();
     ASSERT_TRUE(scheduler_.check());
     check_plan(plan);
@@ -57,10 +62,17 @@ class SchedulerFuzz {
       }
     }
     std::vector<SequenceId> finished;
+    decoding_.clear();
     for (size_t i = 0; i < results.size(); ++i) {
+      const SpanPlan& span = plan.spans[i];
       if (results[i].is_finished) {
-        finished.push_back(plan.spans[i].sequence);
+        finished.push_back(span.sequence);
+      } else if (span.is_sampling) {
+        decoding_.push_back(span.sequence);
       }
+      totals_.n_drafts += span.n_drafts;
+      totals_.n_accepted +=
+          span.n_drafts > 0 && !results[i].is_failed ? results[i].n_appended - 1 : 0;
     }
     totals_.n_copies += static_cast<int64_t>(plan.copies.size());
     scheduler_.apply(std::move(plan), results);
@@ -139,6 +151,14 @@ class SchedulerFuzz {
     return tokens;
   }
 
+  void offer_drafts() {
+    for (const SequenceId id : decoding_) {
+      if (executor_.sequences().contains(id)) {
+        scheduler_.offer_drafts(id, below(6));
+      }
+    }
+  }
+
   void cancel() {
     auto& sequences = executor_.sequences();
     if (sequences.empty()) {
@@ -156,7 +176,7 @@ class SchedulerFuzz {
     ASSERT_TRUE(plan.preempted.empty() || plan.admitted.empty());
     ASSERT_TRUE(!plan.is_empty() || scheduler_.is_idle()) << "a step without progress";
     for (const SpanPlan& span : plan.spans) {
-      const int64_t end = span.begin + span.count;
+      const int64_t end = span.begin + span.count - span.n_drafts;
       const auto& sequence = executor_.sequences().at(span.sequence);
       // The edge is the request's own: its end, or a multiple of the chunk or of a block.
       ASSERT_TRUE(end == sequence.n_known() || end % limits_.block_tokens == 0);
@@ -173,6 +193,7 @@ class SchedulerFuzz {
   Scheduler scheduler_;
   FakeExecutor executor_;
   SequenceId next_id_ = 0;
+  std::vector<SequenceId> decoding_;
   std::vector<std::vector<TokenId>> last_;  // prompts
   FuzzTotals totals_;
 };

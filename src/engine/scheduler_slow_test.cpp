@@ -31,6 +31,7 @@ TEST(SchedulerFuzzSlow, a_million_random_steps) {
   EXPECT_GT(all.n_cached_tokens, all.n_prompt_tokens / 10);
   EXPECT_GT(all.n_merged_blocks, 1'000);
   EXPECT_GT(all.n_copies, 10'000);
+  EXPECT_GT(all.n_accepted, 100'000);
 }
 
 }  // namespace

@@ -227,6 +227,8 @@ TEST(SchedulerFuzzTest, ten_thousand_random_steps_keep_every_block_where_it_belo
   EXPECT_GT(all.n_cached_tokens, all.n_prompt_tokens / 10);
   EXPECT_GT(all.n_merged_blocks, 10);
   EXPECT_GT(all.n_copies, 100);
+  EXPECT_GT(all.n_accepted, 500);
+  EXPECT_GT(all.n_drafts, all.n_accepted);
 }
 
 // Pools of 1.0 to 3.0 times one request.

@@ -17,6 +17,7 @@ struct SpanPlan {
   SequenceId sequence = 0;
   int64_t begin = 0;
   int64_t count = 0;
+  int64_t n_drafts = 0;      // of count: guesses, to be verified by sampling behind each token
   int64_t n_logits = 0;      // rows wanted, for the last n_logits tokens
   bool is_sampling = false;  // the last row gives the sequence its next token
   int64_t n_new_blocks = 0;  // at the end of its block table
@@ -44,7 +45,7 @@ struct StepPlan {
 
 // What became of a span, in the order of StepPlan::spans.
 struct SpanResult {
-  int64_t n_appended = 0;    // tokens that the sequence grew by
+  int64_t n_appended = 0;    // tokens that the sequence grew by; with drafts, one more than were right
   bool is_finished = false;  // it needs nothing more, for whatever reason
   bool is_failed = false;    // finished, and what was computed is not to be used again
 };

@@ -1,0 +1,79 @@
+#include "spec/draft_length.h"
+
+#include <algorithm>
+
+namespace millrace {
+namespace {
+
+// Until steps of different sizes have been seen: a CPU that decodes waits for memory most of the
+// time.
+constexpr double kUnknownRowsPerBase = 6;
+constexpr double kMaxRowsPerBase = 64;
+
+}  // namespace
+
+void StepCost::note(int64_t n_rows, double seconds) {
+  const auto rows = static_cast<double>(n_rows);
+  weight_ = weight_ * kForget + 1;
+  rows_ = rows_ * kForget + rows;
+  seconds_ = seconds_ * kForget + seconds;
+  rows_rows_ = rows_rows_ * kForget + rows * rows;
+  rows_seconds_ = rows_seconds_ * kForget + rows * seconds;
+}
+
+double StepCost::rows_per_base() const {
+  const double spread = rows_rows_ * weight_ - rows_ * rows_;
+  if (spread <= 0.1 * weight_ * weight_) {  // a variance of 0.1 rows: nothing to fit a line to
+    return kUnknownRowsPerBase;
+  }
+  const double per_row = (rows_seconds_ * weight_ - rows_ * seconds_) / spread;
+  const double base = (seconds_ - per_row * rows_) / weight_;
+  if (per_row <= 0) {
+    return kMaxRowsPerBase;
+  }
+  return std::clamp(base / per_row, 0.0, kMaxRowsPerBase);
+}
+
+void Acceptance::note(int64_t n_accepted, int64_t n_drafted) {
+  for (int64_t i = 0; i < n_accepted; ++i) {
+    rate_ += (1 - rate_) * kLearn;
+  }
+  if (n_accepted < n_drafted) {
+    rate_ -= rate_ * kLearn;
+  }
+}
+
+void Acceptance::note_unused() {
+  rate_ += (kInitial - rate_) * kDrift;
+}
+
+void choose_draft_lengths(double rows_per_base, int64_t n_rows, std::span<DraftOffer> offers) {
+  double time = rows_per_base + static_cast<double>(n_rows);  // in rows
+  double n_tokens = static_cast<double>(n_rows);
+  for (DraftOffer& offer : offers) {
+    offer.n_used = 0;
+  }
+  while (true) {
+    DraftOffer* best = nullptr;
+    double best_chance = 0;
+    for (DraftOffer& offer : offers) {
+      double chance = offer.rate;
+      for (int i = 0; i < offer.n_used; ++i) {
+        chance *= offer.rate;
+      }
+      if (offer.n_used < offer.n_offered && chance > best_chance) {
+        best = &offer;
+        best_chance = chance;
+      }
+    }
+    // One more row gives best_chance tokens; the step as it is gives n_tokens / time a row.
+    if (best == nullptr || best_chance * time <= n_tokens) {
+      return;
+    }
+    ++best->n_used;
+    time += 1;
+    n_tokens += best_chance;
+  }
+}
+
+}  // namespace millrace

@@ -1,0 +1,56 @@
+#pragma once
+// How many drafted tokens are worth verifying: from how often a sequence's drafts came true and
+// what a row costs. Changes speed only, never text. Engine thread.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace millrace {
+
+// What a step takes: base + n_rows * per_row, fitted to the latest steps by least squares.
+class StepCost {
+ public:
+  void note(int64_t n_rows, double seconds);
+
+  // Rows that take as long as a step without any; large when memory is what a step waits for.
+  double rows_per_base() const;
+
+ private:
+  static constexpr double kForget = 0.98;  // weight of a step against the one after it
+
+  double weight_ = 0;
+  double rows_ = 0;
+  double seconds_ = 0;
+  double rows_rows_ = 0;
+  double rows_seconds_ = 0;
+};
+
+// How likely the next draft of one sequence is right.
+class Acceptance {
+ public:
+  void note(int64_t n_accepted, int64_t n_drafted);
+  // There was something to propose and it was not worth a row: drifts back to where it began, so
+  // that a sequence that starts to repeat itself is noticed.
+  void note_unused();
+  double rate() const { return rate_; }
+
+ private:
+  static constexpr double kInitial = 0.6;
+  static constexpr double kLearn = 0.15;
+  static constexpr double kDrift = 0.02;
+
+  double rate_ = kInitial;
+};
+
+struct DraftOffer {
+  double rate = 0;  // chance of each token, given those before it
+  int n_offered = 0;
+  int n_used = 0;  // what choose_draft_lengths says
+};
+
+// Uses drafts, the likeliest first, while one more raises the tokens that the step gives for its
+// time. n_rows: of the step without drafts; each of the offers' sequences has one of them.
+void choose_draft_lengths(double rows_per_base, int64_t n_rows, std::span<DraftOffer> offers);
+
+}  // namespace millrace
