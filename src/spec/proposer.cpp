@@ -1,0 +1,55 @@
+#include "spec/proposer.h"
+
+#include <utility>
+
+namespace millrace {
+
+void AnswerLog::add(std::span<const TokenId> answer) {
+  const auto n_answer = static_cast<int64_t>(answer.size());
+  if (n_answer == 0 || n_answer > max_tokens_ / 2) {
+    return;
+  }
+  if (newer_.n_tokens() + n_answer + 1 > max_tokens_ / 2) {
+    std::swap(newer_, older_);
+    newer_.tokens.clear();
+    newer_.index.clear();
+  }
+  newer_.tokens.insert(newer_.tokens.end(), answer.begin(), answer.end());
+  newer_.tokens.push_back(kNoToken);
+  newer_.index.extend(newer_.tokens, newer_.n_tokens());
+}
+
+bool AnswerLog::propose(std::span<const TokenId> tokens,
+                        int n,
+                        int64_t longer_than,
+                        std::vector<TokenId>& drafts) const {
+  const Half* best = nullptr;
+  NgramIndex::Match match{.length = longer_than};
+  for (const Half* half : {&newer_, &older_}) {
+    const NgramIndex::Match found = half->index.find(half->tokens, tokens);
+    if (found.length > match.length) {
+      best = half;
+      match = found;
+    }
+  }
+  if (best != nullptr) {
+    append_follow(best->tokens, match.end, n, drafts);
+  }
+  return best != nullptr;
+}
+
+void Proposer::propose(std::span<const TokenId> tokens,
+                       int n,
+                       const AnswerLog* log,
+                       std::vector<TokenId>& drafts) {
+  index_.extend(tokens, static_cast<int64_t>(tokens.size()) - 1);  // the last would find itself
+  const NgramIndex::Match own = index_.find(tokens, tokens);
+  if (log != nullptr && log->propose(tokens, n, own.length, drafts)) {
+    return;
+  }
+  if (own.length > 0) {
+    append_follow(tokens, own.end, n, drafts);
+  }
+}
+
+}  // namespace millrace

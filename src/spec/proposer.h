@@ -1,0 +1,55 @@
+#pragma once
+// Drafts that cost no model: what followed when the same tokens came before, in the sequence itself
+// or in answers that the server gave earlier. Engine thread.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "spec/ngram_index.h"
+
+namespace millrace {
+
+// The latest answers, bounded: the older half goes when the newer one is full.
+class AnswerLog {
+ public:
+  explicit AnswerLog(int64_t max_tokens = int64_t{1} << 18) : max_tokens_(max_tokens) {}
+
+  void add(std::span<const TokenId> answer);
+
+  // Appends at most n tokens that followed the longest match of more than longer_than tokens; false
+  // if there is none.
+  bool propose(std::span<const TokenId> tokens,
+               int n,
+               int64_t longer_than,
+               std::vector<TokenId>& drafts) const;
+  int64_t n_tokens() const { return newer_.n_tokens() + older_.n_tokens(); }
+
+ private:
+  struct Half {
+    std::vector<TokenId> tokens;  // answers, kNoToken behind each
+    NgramIndex index;
+
+    int64_t n_tokens() const { return static_cast<int64_t>(tokens.size()); }
+  };
+
+  int64_t max_tokens_;
+  Half newer_;
+  Half older_;
+};
+
+// One sequence's.
+class Proposer {
+ public:
+  // Appends at most n tokens that may follow tokens: all of the sequence's, which only ever grow.
+  // The longest match wins, the sequence's own of equal ones. log may be null.
+  void propose(std::span<const TokenId> tokens,
+               int n,
+               const AnswerLog* log,
+               std::vector<TokenId>& drafts);
+
+ private:
+  NgramIndex index_;
+};
+
+}  // namespace millrace
