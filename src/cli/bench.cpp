@@ -6,11 +6,15 @@
 #include <algorithm>
 #include <random>
 #include <utility>
+#include <vector>
 
+#include "base/human_bytes.h"
 #include "cli/command.h"
+#include "cli/generate.h"
 #include "cli/json_object.h"
 #include "cli/model_options.h"
 #include "cli/option_set.h"
+#include "cli/progress.h"
 #include "cli/read_bandwidth.h"
 
 namespace millrace {
@@ -26,35 +30,31 @@ struct BenchOptions {
 
   void declare(OptionSet& options) {
     model.declare(options);
-    options.add(
-        "-p,--prompt-tokens", n_prompt, 0, 1 << 20, "Tokens of the prefill test; 0: skip it");
-    options.add("-n,--tokens", n_generate, 0, 1 << 20, "Tokens of the decode test; 0: skip it");
+    options.add("-p,--prompt-tokens",
+                n_prompt,
+                0,
+                1 << 20,
+                "Tokens of the prefill test, as far as they fit; 0: none");
+    options.add("-n,--tokens",
+                n_generate,
+                0,
+                1 << 20,
+                "Tokens of the decode test, as far as they fit; 0: none");
     options.add("-d,--depth", depth, 0, 1 << 20, "Tokens in the cache before the decode test");
     options.add("-r,--repetitions", n_repetitions, 1, 1000, "Of each test; the median is shown");
     options.add("--json", is_json, "Print one JSON object");
   }
 };
 
-struct Rates {
-  std::vector<double> all;  // tokens a second
-
-  double median() const {
-    if (all.empty()) {
-      return 0;
-    }
-    std::vector<double> sorted = all;
-    std::sort(sorted.begin(), sorted.end());
-    const size_t half = sorted.size() / 2;
-    return sorted.size() % 2 == 1 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
+// Tokens a second, of every repetition.
+double median(std::vector<double> rates) {
+  if (rates.empty()) {
+    return 0;
   }
-  std::string json() const {
-    std::string text = "[";
-    for (const double rate : all) {
-      text += fmt::format("{}{:.6g}", text.size() == 1 ? "" : ",", rate);
-    }
-    return text + "]";
-  }
-};
+  std::sort(rates.begin(), rates.end());
+  const size_t half = rates.size() / 2;
+  return rates.size() % 2 == 1 ? rates[half] : (rates[half - 1] + rates[half]) / 2;
+}
 
 // Random ids, new ones each time, so that nothing can be reused.
 std::vector<TokenId> random_prompt(const Engine& engine, int n, std::mt19937_64& random) {
@@ -71,48 +71,52 @@ Result<FinishEvent> run(Engine& engine, std::vector<TokenId> prompt, int64_t n_t
   request.max_tokens = n_tokens;
   request.ignore_eos = true;
   request.sampling.temperature = 0;
-  auto stream = engine.submit(std::move(request));
-  if (!stream) {
-    return propagate(stream);
+  auto answer = generate(engine, std::move(request));
+  if (!answer) {
+    return propagate(answer);
   }
-  FinishEvent finish;
-  for (StreamEvent event; (*stream)->wait_next(event);) {
-    if (auto* last = std::get_if<FinishEvent>(&event.body)) {
-      finish = std::move(*last);
-    }
-  }
-  if (finish.reason == FinishReason::kError) {
-    return tl::unexpected<Error>(finish.error);
-  }
-  return finish;
+  return std::move(answer->finish);
 }
 
-Result<Rates> measure_prefill(Engine& engine,
-                              const BenchOptions& options,
-                              std::mt19937_64& random) {
-  Rates rates;
-  for (int i = 0; i < options.n_repetitions; ++i) {
-    const auto finish = run(engine, random_prompt(engine, options.n_prompt, random), 1);
+// Makes the tests fit the window and says so.
+Result<BenchOptions> fit_window(BenchOptions options, int64_t window) {
+  const auto shrink = [&](const char* name, int& n, int64_t room) {
+    if (n > room) {
+      fmt::print(
+          stderr, "{} {} does not fit the window of {}: {} instead\n", name, n, window, room);
+      n = static_cast<int>(room);
+    }
+  };
+  shrink("--prompt-tokens", options.n_prompt, window - 1);
+  if (options.n_generate > 0) {
+    shrink("--depth", options.depth, window - 2);
+    shrink("--tokens", options.n_generate, window - std::max(1, options.depth) - 1);
+    if (options.n_generate < 1) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "a window of {} tokens leaves no room for the decode test (-n 0 skips it)",
+                  window);
+    }
+  }
+  return options;
+}
+
+// n_prompt tokens are computed, then n_generate more than the first one are drawn: the first
+// belongs to the prefill.
+Result<std::vector<double>> measure(Engine& engine,
+                                    const char* name,
+                                    int n_prompt,
+                                    int n_generate,
+                                    int n_repetitions,
+                                    std::mt19937_64& random) {
+  Progress progress(name);
+  std::vector<double> rates;
+  for (int i = 0; i < n_repetitions; ++i) {
+    progress.show(fmt::format("{} of {}", i + 1, n_repetitions));
+    const auto finish = run(engine, random_prompt(engine, n_prompt, random), n_generate + 1);
     if (!finish) {
       return propagate(finish);
     }
-    rates.all.push_back(options.n_prompt / finish->timings.prefill_seconds);
-  }
-  return rates;
-}
-
-Result<Rates> measure_decode(Engine& engine, const BenchOptions& options, std::mt19937_64& random) {
-  Rates rates;
-  const int n_context = std::max(1, options.depth);
-  for (int i = 0; i < options.n_repetitions; ++i) {
-    // The first token belongs to the prefill.
-    const auto finish =
-        run(engine, random_prompt(engine, n_context, random), options.n_generate + 1);
-    if (!finish) {
-      return propagate(finish);
-    }
-    rates.all.push_back(static_cast<double>(finish->usage.completion_tokens - 1) /
-                        finish->timings.decode_seconds);
+    rates.push_back(n_generate > 0 ? decode_rate(*finish) : prefill_rate(*finish));
   }
   return rates;
 }
@@ -131,11 +135,11 @@ double bytes_per_token(const Engine& engine, const BenchOptions& options) {
 
 void print_result(const Engine& engine,
                   const BenchOptions& options,
-                  const Rates& prefill,
-                  const Rates& decode,
+                  const std::vector<double>& prefill,
+                  const std::vector<double>& decode,
                   double bandwidth) {
   const ModelInfo& info = engine.info();
-  const double decode_bandwidth = decode.median() * bytes_per_token(engine, options);
+  const double decode_bandwidth = median(decode) * bytes_per_token(engine, options);
   if (options.is_json) {
     JsonObject object;
     object.add("model", info.name)
@@ -146,74 +150,85 @@ void print_result(const Engine& engine,
         .add("prompt_tokens", options.n_prompt)
         .add("depth", options.depth)
         .add("tokens", options.n_generate)
-        .add("prefill_tokens_per_second", prefill.median())
-        .add("decode_tokens_per_second", decode.median())
-        .add_raw("prefill_all", prefill.json())
-        .add_raw("decode_all", decode.json())
+        .add("prefill_tokens_per_second", median(prefill))
+        .add("decode_tokens_per_second", median(decode))
+        .add("prefill_all", prefill)
+        .add("decode_all", decode)
         .add("read_bytes_per_second", bandwidth)
         .add("decode_bytes_per_second", decode_bandwidth)
         .add("decode_share_of_bandwidth", bandwidth > 0 ? decode_bandwidth / bandwidth : 0.0);
     fmt::print("{}\n", object.text());
     return;
   }
-  fmt::print("{}: {:.1f} MB, {} threads, {}, loaded in {:.2f} s\n",
+  fmt::print("{}: {}, {} threads, {}, loaded in {:.2f} s\n",
              info.name,
-             static_cast<double>(info.weight_bytes) / 1e6,
+             human_bytes(static_cast<uint64_t>(info.weight_bytes)),
              info.n_threads,
              kernels::isa_name(info.isa),
              info.load_seconds);
-  if (!prefill.all.empty()) {
+  if (!prefill.empty()) {
     fmt::print(
-        "prefill {:5} tokens          {:9.1f} tokens/s\n", options.n_prompt, prefill.median());
+        "prefill {:5} tokens          {:9.1f} tokens/s\n", options.n_prompt, median(prefill));
   }
-  if (!decode.all.empty()) {
+  if (!decode.empty()) {
     fmt::print(
         "decode  {:5} tokens at {:5} {:9.1f} tokens/s, {:.1f} GB/s of {:.1f} GB/s ({:.0f} %)\n",
         options.n_generate,
         options.depth,
-        decode.median(),
+        median(decode),
         decode_bandwidth / 1e9,
         bandwidth / 1e9,
         100 * decode_bandwidth / bandwidth);
   }
 }
 
-Result<int> bench(const BenchOptions& options) {
-  auto files = open_model(options.model.model);
+Result<int> bench(const BenchOptions& asked) {
+  auto files = open_model(asked.model.model);
   if (!files) {
     return propagate(files);
   }
   Metrics metrics;
-  EngineOptions engine_options;
-  engine_options.has_prefix_cache = false;  // every prompt is to be computed
-  engine_options.max_sequences = 1;
-  auto started = start_engine(std::move(*files), options.model, std::move(engine_options), metrics);
+  EngineOptions base;
+  base.max_sequences = 1;
+  base.warms_up = true;
+  auto started = start_engine(std::move(*files), asked.model, std::move(base), metrics);
   if (!started) {
     return propagate(started);
   }
   Engine& engine = **started;
-  std::mt19937_64 random(1);
-  if (auto warm = run(engine, random_prompt(engine, 16, random), 2); !warm) {
-    return propagate(warm);
+  const auto options = fit_window(asked, engine.info().max_model_len);
+  if (!options) {
+    return propagate(options);
   }
-  Rates prefill;
-  Rates decode;
-  if (options.n_prompt > 0) {
-    auto rates = measure_prefill(engine, options, random);
+  std::mt19937_64 random(1);
+  std::vector<double> prefill;
+  std::vector<double> decode;
+  if (options->n_prompt > 0) {
+    auto rates = measure(engine, "prefill", options->n_prompt, 0, options->n_repetitions, random);
     if (!rates) {
       return propagate(rates);
     }
     prefill = std::move(*rates);
   }
-  if (options.n_generate > 0) {
-    auto rates = measure_decode(engine, options, random);
+  if (options->n_generate > 0) {
+    auto rates = measure(engine,
+                         "decode",
+                         std::max(1, options->depth),
+                         options->n_generate,
+                         options->n_repetitions,
+                         random);
     if (!rates) {
       return propagate(rates);
     }
     decode = std::move(*rates);
   }
-  const double bandwidth = measure_read_bandwidth(engine.info().n_threads);
-  print_result(engine, options, prefill, decode, bandwidth);
+  double bandwidth = 0;
+  if (!decode.empty()) {
+    Progress progress("memory bandwidth");
+    progress.show("of this machine, about a second");
+    bandwidth = measure_read_bandwidth(engine.info().n_threads);
+  }
+  print_result(engine, *options, prefill, decode, bandwidth);
   return 0;
 }
 
@@ -222,13 +237,10 @@ Result<int> bench(const BenchOptions& options) {
 Result<int> bench_command(Arguments arguments) {
   BenchOptions options;
   OptionSet set("bench MODEL [options]",
-                "Prefill and decode speed of one sequence, medians of several runs.");
+                "Prefill and decode speed of one sequence, medians of several runs, against the "
+                "speed at which this machine reads memory (measured for about a second).");
   options.declare(set);
-  const auto outcome = set.parse(arguments);
-  if (!outcome) {
-    return propagate(outcome);
-  }
-  return *outcome == OptionSet::Outcome::kHelpShown ? 0 : bench(options);
+  return set.run(arguments, [&] { return bench(options); });
 }
 
 }  // namespace millrace

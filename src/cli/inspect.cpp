@@ -1,16 +1,20 @@
 // millrace inspect: what a model file holds and what memory it needs, without loading the weights.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
+#include <utility>
+#include <vector>
 
+#include "base/human_bytes.h"
 #include "cli/command.h"
 #include "cli/json_object.h"
 #include "cli/model_options.h"
 #include "cli/option_set.h"
 #include "engine/memory_plan.h"
-#include "kv/kv_memory.h"
+#include "kv/block_pool.h"
 #include "model/weights.h"
 
 namespace millrace {
@@ -25,8 +29,10 @@ struct InspectOptions {
 
   void declare(OptionSet& options) {
     model.declare(options);
-    options.add("--max-sequences", max_sequences, 1, 4096, "As for serve");
-    options.add("--metadata", lists_metadata, "Print every metadata key");
+    options.add("--max-sequences", max_sequences, 1, kMaxSequences, "As for serve");
+    options.add("--metadata",
+                lists_metadata,
+                "Print every metadata key (long values cut; --json has them whole)");
     options.add("--tensors", lists_tensors, "Print every tensor");
     options.add("--json", is_json, "Print one JSON object, with everything");
   }
@@ -49,32 +55,18 @@ std::map<std::string, TypeTotal> totals_by_type(const GgufFile& file) {
   return totals;
 }
 
-std::string shape_text(const TensorView& tensor) {
-  std::string text = "[";
-  for (int i = 0; i < tensor.n_dims; ++i) {
-    text += fmt::format("{}{}", i == 0 ? "" : ",", tensor.shape[static_cast<size_t>(i)]);
-  }
-  return text + "]";
+std::vector<int64_t> shape_of(const TensorView& tensor) {
+  return {tensor.shape.begin(), tensor.shape.begin() + tensor.n_dims};
 }
 
 Result<MemoryPlan> plan_of(const ModelFiles& files, const InspectOptions& options) {
-  int64_t weight_bytes = 0;
-  for (const TensorView& tensor : files.gguf->tensors()) {
-    weight_bytes += static_cast<int64_t>(tensor.data.size());
+  EngineOptions base;
+  base.max_sequences = options.max_sequences;
+  const auto all_options = engine_options(options.model, std::move(base));
+  if (!all_options) {
+    return propagate(all_options);
   }
-  const ModelSpec& spec = files.spec;
-  const PageFormat format{default_kv_type(*files.gguf), spec.head_dim};
-  MemoryPlanInput input;
-  input.weight_bytes = weight_bytes;
-  input.block_bytes = static_cast<int64_t>(kv_block_bytes(format, spec.n_layers, spec.n_kv_heads));
-  input.free_bytes = std::max<int64_t>(0, free_memory_bytes() - weight_bytes);
-  input.context_length = spec.context_length;
-  input.max_sequences = options.max_sequences;
-  input.max_model_len = options.model.max_model_len;
-  if (options.model.kv_mebibytes) {
-    input.kv_memory = *options.model.kv_mebibytes << 20;
-  }
-  return plan_memory(input);
+  return plan_memory(files, *all_options);
 }
 
 // The lengths worth showing: powers of four up to the window, and the window.
@@ -87,8 +79,8 @@ std::vector<int64_t> shown_lengths(int64_t window) {
   return lengths;
 }
 
-double megabytes(int64_t bytes) {
-  return static_cast<double>(bytes) / 1e6;
+std::string size_text(int64_t bytes) {
+  return human_bytes(static_cast<uint64_t>(bytes));
 }
 
 void print_text(const ModelFiles& files,
@@ -96,12 +88,12 @@ void print_text(const ModelFiles& files,
                 const Result<MemoryPlan>& plan) {
   const GgufFile& file = *files.gguf;
   const ModelSpec& spec = files.spec;
-  fmt::print("{}: GGUF v{}, {} file{}, {:.1f} MB\n",
+  fmt::print("{}: GGUF v{}, {} file{}, {}\n",
              files.name,
              file.version(),
              file.n_shards(),
              file.n_shards() == 1 ? "" : "s",
-             megabytes(static_cast<int64_t>(file.file_bytes())));
+             human_bytes(file.file_bytes()));
   fmt::print("architecture {}: {} layers, width {}, {} heads, {} KV heads of {}, feed-forward {}\n",
              spec.architecture,
              spec.n_layers,
@@ -120,21 +112,25 @@ void print_text(const ModelFiles& files,
                  : "chat template refused: " + files.chat_template_error);
   fmt::print("\ntensors\n");
   for (const auto& [name, total] : totals_by_type(file)) {
-    fmt::print("  {:5} {:5} tensors {:10.1f} M values {:10.1f} MB\n",
+    fmt::print("  {:5} {:5} tensors {:10.1f} M values {:>10}\n",
                name,
                total.n_tensors,
                static_cast<double>(total.n_values) / 1e6,
-               megabytes(total.n_bytes));
+               size_text(total.n_bytes));
   }
   fmt::print("\nmemory plan\n");
   if (plan) {
-    fmt::print("  weights          {:10.1f} MB\n", megabytes(plan->weight_bytes));
-    fmt::print("  KV of a token    {:10.1f} kB ({} a value)\n",
-               static_cast<double>(plan->kv_bytes_per_token()) / 1e3,
+    fmt::print("  weights          {:>10}, packed for the kernels\n",
+               size_text(plan->weight_bytes));
+    fmt::print("  scratch, logits  {:>10}\n", size_text(plan->scratch_bytes + plan->logits_bytes));
+    fmt::print("  KV of a token    {:>10} ({} a value)\n",
+               size_text(plan->kv_bytes_per_token()),
                kv_type_name(default_kv_type(file)));
-    fmt::print("  KV cache         {:10.1f} MB, {} blocks of 64 tokens\n",
-               megabytes(plan->kv_bytes()),
-               plan->n_blocks);
+    fmt::print("  KV cache         {:>10}, {} blocks of {} tokens\n",
+               size_text(plan->kv_bytes()),
+               plan->n_blocks,
+               kBlockTokens);
+    fmt::print("  all together     {:>10}\n", size_text(plan->total_bytes()));
     for (const int64_t length : shown_lengths(plan->max_model_len)) {
       fmt::print(
           "  {:7} tokens    {:6} sequences fit\n", length, plan->n_sequences_that_fit(length));
@@ -151,27 +147,59 @@ void print_text(const ModelFiles& files,
   if (options.lists_tensors) {
     fmt::print("\nall tensors\n");
     for (const TensorView& tensor : file.tensors()) {
-      fmt::print(
-          "  {:5} {:18} {}\n", dtype_info(tensor.dtype).name, shape_text(tensor), tensor.name);
+      fmt::print("  {:5} {:18} {}\n",
+                 dtype_info(tensor.dtype).name,
+                 fmt::format("[{}]", fmt::join(shape_of(tensor), ",")),
+                 tensor.name);
     }
   }
 }
 
 JsonObject plan_json(const MemoryPlan& plan) {
-  std::string fits = "[";
+  std::vector<JsonObject> fits;
   for (const int64_t length : shown_lengths(plan.max_model_len)) {
-    JsonObject row;
-    row.add("tokens", length).add("sequences", plan.n_sequences_that_fit(length));
-    fits += (fits.size() == 1 ? "" : ",") + row.text();
+    fits.emplace_back().add("tokens", length).add("sequences", plan.n_sequences_that_fit(length));
   }
   JsonObject object;
   object.add("weight_bytes", plan.weight_bytes)
+      .add("scratch_bytes", plan.scratch_bytes)
+      .add("logits_bytes", plan.logits_bytes)
+      .add("total_bytes", plan.total_bytes())
       .add("kv_bytes_per_token", plan.kv_bytes_per_token())
       .add("kv_bytes", plan.kv_bytes())
       .add("n_blocks", plan.n_blocks)
       .add("max_model_len", plan.max_model_len)
-      .add_raw("fits", fits + "]");
+      .add("fits", fits);
   return object;
+}
+
+// A value of a type that T holds, or an array of them.
+template <class T>
+void add_values(const GgufMetadata& metadata, const GgufEntry& entry, JsonObject& object) {
+  if (!entry.value.is_array()) {
+    object.add(entry.key, *metadata.get<T>(entry.key));
+    return;
+  }
+  const auto values = metadata.get<std::vector<T>>(entry.key);
+  object.add(entry.key, std::vector<T>(values->begin(), values->end()));
+}
+
+// Whole, however long: what is cut for people is not cut for machines.
+void add_metadata(const GgufMetadata& metadata, const GgufEntry& entry, JsonObject& object) {
+  switch (entry.value.element_type) {
+    case GgufType::kString:
+      return add_values<std::string_view>(metadata, entry, object);
+    case GgufType::kBool:
+      return add_values<bool>(metadata, entry, object);
+    case GgufType::kFloat32:
+      return add_values<float>(metadata, entry, object);
+    case GgufType::kFloat64:
+      return add_values<double>(metadata, entry, object);
+    case GgufType::kUint64:
+      return add_values<uint64_t>(metadata, entry, object);
+    default:
+      return add_values<int64_t>(metadata, entry, object);
+  }
 }
 
 void print_json(const ModelFiles& files, const Result<MemoryPlan>& plan) {
@@ -190,16 +218,15 @@ void print_json(const ModelFiles& files, const Result<MemoryPlan>& plan) {
       .add("context_length", spec.context_length);
   JsonObject metadata;
   for (const GgufEntry& entry : file.metadata().entries()) {
-    metadata.add(entry.key, GgufMetadata::describe(entry.value));
+    add_metadata(file.metadata(), entry, metadata);
   }
-  std::string tensors = "[";
+  std::vector<JsonObject> tensors;
   for (const TensorView& tensor : file.tensors()) {
-    JsonObject row;
-    row.add("name", tensor.name)
+    tensors.emplace_back()
+        .add("name", tensor.name)
         .add("type", dtype_info(tensor.dtype).name)
-        .add_raw("shape", shape_text(tensor))
-        .add("bytes", static_cast<int64_t>(tensor.data.size()));
-    tensors += (tensors.size() == 1 ? "" : ",") + row.text();
+        .add("shape", shape_of(tensor))
+        .add("bytes", tensor.data.size());
   }
   JsonObject object;
   object.add("name", files.name)
@@ -213,24 +240,11 @@ void print_json(const ModelFiles& files, const Result<MemoryPlan>& plan) {
   } else {
     object.add("memory_error", plan.error().message);
   }
-  object.add("metadata", metadata).add_raw("tensors", tensors + "]");
+  object.add("metadata", metadata).add("tensors", tensors);
   fmt::print("{}\n", object.text());
 }
 
-}  // namespace
-
-Result<int> inspect_command(Arguments arguments) {
-  InspectOptions options;
-  OptionSet set("inspect MODEL [options]",
-                "Metadata, tensors and memory plan of a model; nothing is loaded.");
-  options.declare(set);
-  const auto outcome = set.parse(arguments);
-  if (!outcome) {
-    return propagate(outcome);
-  }
-  if (*outcome == OptionSet::Outcome::kHelpShown) {
-    return 0;
-  }
+Result<int> inspect(const InspectOptions& options) {
   const auto files = open_model(options.model.model);
   if (!files) {
     return propagate(files);
@@ -242,6 +256,16 @@ Result<int> inspect_command(Arguments arguments) {
     print_text(*files, options, plan);
   }
   return 0;
+}
+
+}  // namespace
+
+Result<int> inspect_command(Arguments arguments) {
+  InspectOptions options;
+  OptionSet set("inspect MODEL [options]",
+                "Metadata, tensors and memory plan of a model; nothing is loaded.");
+  options.declare(set);
+  return set.run(arguments, [&] { return inspect(options); });
 }
 
 }  // namespace millrace

@@ -7,6 +7,7 @@
 #include <concepts>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "server/json_text.h"
 
@@ -14,35 +15,42 @@ namespace millrace {
 
 class JsonObject {
  public:
-  JsonObject& add(std::string_view name, std::string_view text) {
-    return add_raw(name, json_string(text));
-  }
-  JsonObject& add(std::string_view name, const char* text) {
-    return add(name, std::string_view(text));
-  }
-  JsonObject& add(std::string_view name, bool value) {
-    return add_raw(name, value ? "true" : "false");
-  }
-  JsonObject& add(std::string_view name, std::integral auto value) {
-    return add_raw(name, fmt::format("{}", value));
-  }
-  JsonObject& add(std::string_view name, double value) {
-    return add_raw(name, std::isfinite(value) ? fmt::format("{:.6g}", value) : "null");
-  }
-  JsonObject& add(std::string_view name, const JsonObject& object) {
-    return add_raw(name, object.text());
-  }
-  // json is already JSON.
-  JsonObject& add_raw(std::string_view name, std::string_view json) {
+  // Texts, booleans, numbers (a float with the digits that read back as the same float, a double
+  // with six), objects, and vectors of these.
+  template <class T>
+  JsonObject& add(std::string_view name, const T& value) {
     fields_ += fields_.empty() ? "" : ",";
-    fields_ += json_string(name);
+    append_json_string(fields_, name);
     fields_ += ':';
-    fields_ += json;
+    append(fields_, value);
     return *this;
   }
   std::string text() const { return "{" + fields_ + "}"; }
 
  private:
+  static void append(std::string& out, std::string_view text) { append_json_string(out, text); }
+  static void append(std::string& out, const char* text) { append_json_string(out, text); }
+  static void append(std::string& out, bool value) { out += value ? "true" : "false"; }
+  static void append(std::string& out, std::integral auto value) {
+    out += fmt::format("{}", value);
+  }
+  static void append(std::string& out, double value) {
+    out += std::isfinite(value) ? fmt::format("{:.6g}", value) : "null";
+  }
+  static void append(std::string& out, float value) {
+    out += std::isfinite(value) ? fmt::format("{}", value) : "null";
+  }
+  static void append(std::string& out, const JsonObject& object) { out += object.text(); }
+  template <class T>
+  static void append(std::string& out, const std::vector<T>& values) {
+    out += '[';
+    for (size_t i = 0; i < values.size(); ++i) {
+      out += i == 0 ? "" : ",";
+      append(out, T(values[i]));
+    }
+    out += ']';
+  }
+
   std::string fields_;
 };
 

@@ -3,9 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <random>
 #include <thread>
@@ -46,7 +49,7 @@ struct LoadOptions {
   std::string model;
   std::string api_key_file;
   int max_tokens = 128;
-  float temperature = 0.8F;
+  float temperature = 1;
   int64_t seed = 1;
   int timeout_seconds = 300;
   bool ignore_eos = false;
@@ -54,7 +57,7 @@ struct LoadOptions {
   bool is_json = false;
 
   void declare(OptionSet& options) {
-    options.add("URL", url, "The server, as http://127.0.0.1:8080 (without /v1)");
+    options.add("URL", url, "The server, as http://127.0.0.1:8080 (a /v1 at the end is taken off)");
     options.add("-r,--requests", n_requests, 1, 10'000'000, "How many requests");
     options.add("-c,--concurrency", concurrency, 1, 4096, "How many at once at most");
     options.add("--rate", rate, 0, 1e6, "Poisson arrivals a second; 0: the next when one ends");
@@ -126,6 +129,12 @@ Result<std::string> first_model(const Target& target) {
   }
   const auto body = parse_json(response->body);
   const Value* data = body ? body->find("data") : nullptr;
+  if (response->status == 401 || response->status == 403) {
+    return fail(ErrorCode::kInvalidArgument,
+                "{}: the server wants {} key (--api-key-file)",
+                response->status,
+                target.api_key.empty() ? "a" : "another");
+  }
   if (response->status == 200 && data != nullptr && data->is_list() && !data->items().empty()) {
     const std::string_view id = data->items()[0].string_or("id", "");
     if (!id.empty()) {
@@ -133,9 +142,32 @@ Result<std::string> first_model(const Target& target) {
     }
   }
   return fail(ErrorCode::kUnsupported,
-              "/v1/models answered {} and no model: name one with --model (is a key needed? "
-              "--api-key-file)",
+              "{}/v1/models answered {} and no model: is this the address of an OpenAI-compatible "
+              "server? (--model names a model without asking)",
+              target.url.path,
               response->status);
+}
+
+// The first line; a file that holds none would make every request a 401 that says nothing of it.
+Result<std::string> read_api_key(const std::string& path) {
+  std::ifstream file(path);
+  std::string key;
+  if (!file) {
+    return fail(ErrorCode::kNotFound, "--api-key-file {}: {}", path, std::strerror(errno));
+  }
+  std::getline(file, key);
+  while (!key.empty() && (key.back() == '\r' || key.back() == ' ' || key.back() == '\t')) {
+    key.pop_back();
+  }
+  const bool is_printable =
+      std::all_of(key.begin(), key.end(), [](char c) { return c > 0x20 && c < 0x7f; });
+  if (key.empty() || !is_printable) {
+    return fail(ErrorCode::kInvalidArgument,
+                "--api-key-file {}: its first line is {}",
+                path,
+                key.empty() ? "empty" : "no key: expected printable ASCII without spaces");
+  }
+  return key;
 }
 
 Result<std::vector<std::string>> read_prompts(const std::string& path) {
@@ -165,7 +197,7 @@ std::string body_of(const LoadOptions& options,
   stream_options.add("include_usage", true);
   JsonObject body;
   body.add("model", target.model)
-      .add_raw("messages", "[" + message.text() + "]")
+      .add("messages", std::vector<JsonObject>{message})
       .add("max_tokens", options.max_tokens)
       .add("temperature", double{options.temperature})
       .add("seed", options.seed + index)
@@ -180,8 +212,9 @@ std::string body_of(const LoadOptions& options,
 // Reads one answer's stream into a sample.
 class AnswerReader {
  public:
-  AnswerReader(LoadSample& sample, TimePoint start, bool is_shown)
-      : sample_(sample), start_(start), is_shown_(is_shown) {}
+  // shown: where the text goes as it comes; null: nowhere.
+  AnswerReader(LoadSample& sample, TimePoint start, std::FILE* shown)
+      : sample_(sample), start_(start), shown_(shown) {}
 
   void feed(std::string_view bytes) {
     if (raw_.size() < kKeptBytes) {
@@ -258,9 +291,9 @@ class AnswerReader {
       sample_.gaps.push_back(now - last_);
     }
     last_ = now;
-    if (is_shown_) {
-      std::fwrite(text.data(), 1, text.size(), stdout);
-      std::fflush(stdout);
+    if (shown_ != nullptr) {
+      std::fwrite(text.data(), 1, text.size(), shown_);
+      std::fflush(shown_);
     }
   }
 
@@ -277,7 +310,7 @@ class AnswerReader {
 
   LoadSample& sample_;
   const TimePoint start_;
-  const bool is_shown_;
+  std::FILE* const shown_;
   SseReader events_;
   std::string raw_;
   double last_ = 0;
@@ -325,7 +358,9 @@ LoadReport run_load(const LoadOptions& options,
       request.api_key = target.api_key;
       request.timeout = target.timeout;
       request.body = body_of(options, target, prompts[index % prompts.size()], i);
-      AnswerReader reader(report.samples[index], start, options.shows_one && i == 0);
+      std::FILE* const text_goes_to = options.is_json ? stderr : stdout;
+      AnswerReader reader(
+          report.samples[index], start, options.shows_one && i == 0 ? text_goes_to : nullptr);
       const auto status =
           exchange(target.url, request, [&](std::string_view bytes) { reader.feed(bytes); });
       reader.finish(status, options);
@@ -343,14 +378,20 @@ LoadReport run_load(const LoadOptions& options,
 }
 
 Result<int> load(const LoadOptions& options) {
-  const auto url = parse_url(options.url);
+  auto url = parse_url(options.url);
   if (!url) {
     return propagate(url);
   }
+  if (url->path.ends_with("/v1")) {  // as other clients want it; the paths asked for begin with it
+    url->path.resize(url->path.size() - 3);
+  }
   Target target{*url, "", options.model, std::chrono::seconds(options.timeout_seconds)};
   if (!options.api_key_file.empty()) {
-    std::ifstream file(options.api_key_file);
-    std::getline(file, target.api_key);
+    auto key = read_api_key(options.api_key_file);
+    if (!key) {
+      return propagate(key);
+    }
+    target.api_key = std::move(*key);
   }
   const auto prompts = read_prompts(options.prompt_file);
   if (!prompts) {
@@ -366,17 +407,21 @@ Result<int> load(const LoadOptions& options) {
     }
     target.model = std::move(*model);
   }
+  std::FILE* const shown = options.is_json ? stderr : stdout;
   if (options.shows_one) {
-    fmt::print("> {}\n", prompts->front());
-    std::fflush(stdout);
+    fmt::print(shown, "> {}\n", prompts->front());
+    std::fflush(shown);
   }
   const LoadReport report = run_load(options, target, *prompts);
   if (options.shows_one) {
-    fmt::print("\n\n");
+    fmt::print(shown, "\n\n");
   }
   fmt::print("{}", options.is_json ? report_json(report) + "\n" : report_text(report));
   if (!report.is_whole()) {
-    return fail(ErrorCode::kInternal, "not every answer was whole");
+    return fail(ErrorCode::kInternal,
+                "{} of {} answers were not whole",
+                report.n_not_whole(),
+                report.samples.size());
   }
   return 0;
 }
@@ -389,11 +434,7 @@ Result<int> load_command(Arguments arguments) {
                 "Sends streaming chat requests to any OpenAI-compatible server and measures the "
                 "answers. Exit status 0 only if all were whole.");
   options.declare(set);
-  const auto outcome = set.parse(arguments);
-  if (!outcome) {
-    return propagate(outcome);
-  }
-  return *outcome == OptionSet::Outcome::kHelpShown ? 0 : load(options);
+  return set.run(arguments, [&] { return load(options); });
 }
 
 }  // namespace millrace

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "cli/json_object.h"
@@ -53,19 +54,23 @@ std::string row(const char* name, const std::vector<double>& seconds) {
 }
 
 JsonObject quantiles(const std::vector<double>& seconds) {
+  // Of nothing there is no percentile: null, not a splendid 0.
+  const auto value = [&](double share) {
+    return seconds.empty() ? std::numeric_limits<double>::quiet_NaN() : percentile(seconds, share);
+  };
   JsonObject object;
-  object.add("p50", percentile(seconds, 0.5))
-      .add("p90", percentile(seconds, 0.9))
-      .add("p99", percentile(seconds, 0.99))
-      .add("n", static_cast<int64_t>(seconds.size()));
+  object.add("p50", value(0.5))
+      .add("p90", value(0.9))
+      .add("p99", value(0.99))
+      .add("n", seconds.size());
   return object;
 }
 
 }  // namespace
 
-bool LoadReport::is_whole() const {
-  return !samples.empty() && std::all_of(samples.begin(), samples.end(), [](const auto& sample) {
-    return sample.error.empty() && !sample.is_short;
+int64_t LoadReport::n_not_whole() const {
+  return std::count_if(samples.begin(), samples.end(), [](const LoadSample& sample) {
+    return !sample.error.empty() || sample.is_short;
   });
 }
 
@@ -93,6 +98,9 @@ std::string report_text(const LoadReport& report) {
   for (const auto& [message, n] : totals.errors) {
     text += fmt::format("  {} x {}\n", n, message);
   }
+  if (totals.whole.empty()) {
+    return text + "no answer was whole, so there is nothing to measure\n";
+  }
   text += fmt::format(
       "{} tokens of prompts, {} generated in {:.2f} s: {:.1f} tokens/s, {:.2f} requests/s\n",
       totals.prompt_tokens,
@@ -114,7 +122,7 @@ std::string report_json(const LoadReport& report) {
     errors.add(message, n);
   }
   JsonObject object;
-  object.add("requests", static_cast<int64_t>(report.samples.size()))
+  object.add("requests", report.samples.size())
       .add("concurrency", report.concurrency)
       .add("rate", report.rate)
       .add("whole", totals.n_whole)
@@ -125,7 +133,9 @@ std::string report_json(const LoadReport& report) {
       .add("seconds", report.seconds)
       .add("prompt_tokens", totals.prompt_tokens)
       .add("completion_tokens", totals.completion_tokens)
-      .add("tokens_per_second", static_cast<double>(totals.completion_tokens) / report.seconds)
+      .add("tokens_per_second",
+           totals.whole.empty() ? std::numeric_limits<double>::quiet_NaN()
+                                : static_cast<double>(totals.completion_tokens) / report.seconds)
       .add("first_token_seconds", quantiles(totals.first_token))
       .add("inter_token_seconds", quantiles(totals.gaps))
       .add("answer_seconds", quantiles(totals.whole));

@@ -26,7 +26,8 @@ struct LoadReport {
   int concurrency = 0;
   double rate = 0;  // requests a second asked for; 0: as fast as answers come
 
-  bool is_whole() const;  // every answer came, whole and long enough
+  int64_t n_not_whole() const;  // did not come, broke off, or are short
+  bool is_whole() const { return !samples.empty() && n_not_whole() == 0; }
 };
 
 // The smallest value that a share of them does not exceed; 0 of none. share: 0.5 is the median.

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cstdio>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -70,6 +73,7 @@ class LoadTest : public testing::Test {
       } else {
         ++n_answered_;
         last_body_ = request.body;
+        last_path_ = request.path;
         reply.streams = true;
         reply.source =
             std::make_unique<ScriptedSource>(wake, pieces, std::chrono::milliseconds(pause_ms_));
@@ -81,14 +85,19 @@ class LoadTest : public testing::Test {
     server_ = std::move(*server);
   }
 
-  // The exit status (1 for an error) and the report.
-  int load(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), server_->url());
-    arguments.push_back("--json");
+  // The exit status (1 for an error), what was printed, and the report.
+  int load(std::vector<std::string> arguments,
+           const std::string& suffix = "",
+           bool is_json = true) {
+    arguments.insert(arguments.begin(), server_->url() + suffix);
+    if (is_json) {
+      arguments.push_back("--json");
+    }
     testing::internal::CaptureStdout();
     const auto status = load_command(arguments);
-    const std::string text = testing::internal::GetCapturedStdout();
-    report_ = json::parse(text, nullptr, false);
+    printed_ = testing::internal::GetCapturedStdout();
+    report_ = json::parse(printed_, nullptr, false);
+    error_ = status ? "" : status.error().message;
     return status ? *status : 1;
   }
 
@@ -96,6 +105,9 @@ class LoadTest : public testing::Test {
   std::atomic<int> n_not_ready_{0};
   std::atomic<int> n_answered_{0};
   std::string last_body_;
+  std::string last_path_;
+  std::string printed_;
+  std::string error_;
   std::unique_ptr<HttpServer> server_;
   json report_;
 };
@@ -151,6 +163,56 @@ TEST_F(LoadTest, refusals_and_short_answers_are_listed_apart) {
   EXPECT_EQ(load({"--requests", "2", "--ignore-eos", "--max-tokens", "8"}), 1);
   EXPECT_EQ(report_["short"], 2);
   EXPECT_EQ(load({"--requests", "2", "--ignore-eos", "--max-tokens", "7"}), 0);
+}
+
+TEST_F(LoadTest, when_nothing_was_whole_no_figure_is_shown) {
+  serve({}, 429);
+  EXPECT_EQ(load({"--requests", "3", "--model", "m"}), 1);
+  EXPECT_EQ(error_, "3 of 3 answers were not whole");
+  EXPECT_TRUE(report_["first_token_seconds"]["p50"].is_null());
+  EXPECT_TRUE(report_["tokens_per_second"].is_null());
+  EXPECT_EQ(load({"--requests", "3", "--model", "m"}, "", false), 1);
+  EXPECT_NE(printed_.find("3 x HTTP 429: queue full"), std::string::npos) << printed_;
+  EXPECT_EQ(printed_.find("tokens/s"), std::string::npos) << printed_;
+}
+
+TEST_F(LoadTest, a_v1_at_the_end_of_the_url_is_taken_off) {
+  serve({piece("a"), kReason, kUsage, "[DONE]"});
+  EXPECT_EQ(load({"--requests", "1"}, "/v1"), 0);
+  EXPECT_EQ(last_path_, "/v1/chat/completions");
+  EXPECT_EQ(load({"--requests", "1"}, "/v1/"), 0);
+  EXPECT_EQ(load({"--requests", "1"}, "/v2"), 1);
+  EXPECT_NE(error_.find("/v2/v1/models"), std::string::npos) << error_;
+}
+
+TEST_F(LoadTest, the_shown_answer_does_not_get_into_the_json) {
+  serve({piece("shown"), kReason, kUsage, "[DONE]"});
+  EXPECT_EQ(load({"--requests", "1", "--show-one"}), 0);
+  EXPECT_EQ(report_["whole"], 1) << printed_;
+  EXPECT_EQ(load({"--requests", "1", "--show-one"}, "", false), 0);
+  EXPECT_NE(printed_.find("shown"), std::string::npos);
+}
+
+TEST_F(LoadTest, key_files_are_checked_before_anything_is_sent) {
+  serve({piece("a"), kReason, kUsage, "[DONE]"});
+  EXPECT_EQ(load({"--api-key-file", "/nonexistent/key"}), 1);
+  EXPECT_NE(error_.find("--api-key-file /nonexistent/key"), std::string::npos) << error_;
+  const std::string path = testing::TempDir() + "millrace_load_key_" + std::to_string(getpid());
+  for (const char* bad : {"", "\nkey\n", "two words\n", "k\x01\n"}) {
+    std::ofstream(path) << bad;
+    EXPECT_EQ(load({"--api-key-file", path}), 1) << bad;
+    EXPECT_NE(error_.find("first line"), std::string::npos) << error_;
+  }
+  EXPECT_EQ(n_answered_.load(), 0);
+  std::ofstream(path) << "secret \r\nmore\n";
+  EXPECT_EQ(load({"--requests", "1", "--api-key-file", path}), 0) << error_;
+  std::remove(path.c_str());
+}
+
+TEST_F(LoadTest, the_temperature_is_one_unless_asked) {
+  serve({piece("a"), kReason, kUsage, "[DONE]"});
+  EXPECT_EQ(load({"--requests", "1"}), 0);
+  EXPECT_EQ(json::parse(last_body_)["temperature"], 1);
 }
 
 TEST_F(LoadTest, a_rate_spreads_the_starts) {

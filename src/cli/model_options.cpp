@@ -1,35 +1,68 @@
 #include "cli/model_options.h"
 
 #include <cstdlib>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "cli/option_set.h"
 #include "cli/progress.h"
 
 namespace millrace {
+namespace {
+
+// The GGUF file in the same folder, or demo, that is spelled nearly so.
+std::string nearest_model(const std::string& model) {
+  namespace fs = std::filesystem;
+  const fs::path path(model);
+  std::vector<std::string> names;
+  std::error_code error;
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    if (at->path().extension() == ".gguf") {
+      names.push_back(at->path().filename().string());
+    }
+  }
+  if (!path.has_parent_path()) {
+    names.emplace_back("demo");
+  }
+  const std::string near = nearest_name(path.filename().string(), names);
+  return near.empty() ? near : (path.parent_path() / near).string();
+}
+
+}  // namespace
 
 void ModelOptions::declare(OptionSet& options) {
   options.add("MODEL", model, "A GGUF file (any shard of a set), or demo");
   options.add("-t,--threads",
               n_threads,
               0,
-              1024,
+              kMaxThreads,
               "Compute threads; 0: the physical cores that this process may use");
   options.add("--max-model-len",
               max_model_len,
-              1,
-              int64_t{1} << 32,
+              kMinModelLen,
+              INT64_MAX,
               "Tokens of prompt and answer together; default: the model's window");
   options.add("--kv-memory",
               kv_mebibytes,
               1,
-              int64_t{1} << 32,
+              kMaxKvMemory >> 20,
               "MiB for keys and values of all sequences; default: from the free memory");
 }
 
 Result<ModelFiles> open_model(const std::string& model) {
   if (model != "demo") {
-    return open_model_files(model);
+    auto files = open_model_files(model);
+    if (!files && files.error().code == ErrorCode::kNotFound) {
+      const std::string near = nearest_model(model);
+      return fail(
+          ErrorCode::kNotFound,
+          "{}{}",
+          files.error().message,
+          near.empty() ? " (MODEL is a GGUF file, or demo)" : ", did you mean " + near + "?");
+    }
+    return files;
   }
   if (embedded_model().empty()) {
     return fail(
@@ -40,25 +73,33 @@ Result<ModelFiles> open_model(const std::string& model) {
   return parse_model_files(embedded_model(), "demo");
 }
 
-Result<std::unique_ptr<Engine>> start_engine(ModelFiles files,
-                                             const ModelOptions& options,
-                                             EngineOptions engine_options,
-                                             Metrics& metrics) {
-  engine_options.n_threads = options.n_threads;
-  engine_options.max_model_len = options.max_model_len;
+Result<EngineOptions> engine_options(const ModelOptions& options, EngineOptions base) {
+  base.n_threads = options.n_threads;
+  base.max_model_len = options.max_model_len;
   if (options.kv_mebibytes) {
-    engine_options.kv_memory = *options.kv_mebibytes << 20;
+    base.kv_memory = *options.kv_mebibytes << 20;
   }
   if (const char* isa = std::getenv("MILLRACE_ISA"); isa != nullptr && *isa != '\0') {
     const auto parsed = kernels::isa_from_name(isa);
     if (!parsed) {
       return fail(parsed.error().code, "MILLRACE_ISA: {}", parsed.error().message);
     }
-    engine_options.isa = *parsed;
+    base.isa = *parsed;
+  }
+  return base;
+}
+
+Result<std::unique_ptr<Engine>> start_engine(ModelFiles files,
+                                             const ModelOptions& options,
+                                             EngineOptions base,
+                                             Metrics& metrics) {
+  auto all_options = engine_options(options, std::move(base));
+  if (!all_options) {
+    return propagate(all_options);
   }
   Progress progress("loading");
-  engine_options.on_load_progress = [&progress](double fraction) { progress.show(fraction); };
-  return Engine::create(std::move(files), std::move(engine_options), metrics);
+  all_options->on_load_progress = [&progress](double fraction) { progress.show(fraction); };
+  return Engine::create(std::move(files), *std::move(all_options), metrics);
 }
 
 }  // namespace millrace

@@ -28,7 +28,10 @@ Result<ModelFiles> open_model(const std::string& model);
 // The embedded model's bytes; empty when this program was built without it.
 std::span<const std::byte> embedded_model();
 
-// Reads MILLRACE_ISA, and shows progress on a terminal.
+// What the options ask of an engine, on top of `base`. Reads MILLRACE_ISA.
+Result<EngineOptions> engine_options(const ModelOptions& options, EngineOptions base);
+
+// Shows progress on a terminal.
 Result<std::unique_ptr<Engine>> start_engine(ModelFiles files,
                                              const ModelOptions& options,
                                              EngineOptions engine_options,

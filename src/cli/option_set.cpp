@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <limits>
 #include <numeric>
 #include <string_view>
 #include <system_error>
@@ -57,6 +58,17 @@ bool read_number(const std::string& text, T& value) {
   }
 }
 
+// What --help shows of a range; a bound that the type has anyway is none.
+template <class T>
+std::string range_text(T low, T high) {
+  const bool has_low = low != std::numeric_limits<T>::lowest();
+  const bool has_high = high != std::numeric_limits<T>::max();
+  return fmt::format("{}{}{}",
+                     has_low ? fmt::format("{}", low) : "",
+                     has_low || has_high ? ".." : "",
+                     has_high ? fmt::format("{}", high) : "");
+}
+
 // As CLI::Range, but NaN is in no range.
 template <class T>
 CLI::Validator in_range(T low, T high) {
@@ -67,7 +79,7 @@ CLI::Validator in_range(T low, T high) {
         return is_inside ? std::string()
                          : fmt::format("expected {} to {}, got {}", low, high, text);
       },
-      fmt::format("{}..{}", low, high));
+      range_text(low, high));
 }
 
 }  // namespace
@@ -174,6 +186,15 @@ void OptionSet::add(
 void OptionSet::add(const char* names, std::optional<std::string>& value, const char* help) {
   parser_->app.add_option(names, value, help)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+}
+
+Result<int> OptionSet::run(std::span<const std::string> arguments,
+                           const std::function<Result<int>()>& command) {
+  const auto outcome = parse(arguments);
+  if (!outcome) {
+    return propagate(outcome);
+  }
+  return *outcome == Outcome::kHelpShown ? 0 : command();
 }
 
 Result<OptionSet::Outcome> OptionSet::parse(std::span<const std::string> arguments) {

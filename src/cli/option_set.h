@@ -3,6 +3,7 @@
 // line, and so do parsing, --help and the documentation. Main thread.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -33,6 +34,10 @@ class OptionSet {
   void add(
       const char* names, std::optional<int64_t>& value, int64_t low, int64_t high, const char*);
   void add(const char* names, std::optional<std::string>& value, const char* help);
+
+  // Parses and runs the command; 0 when help was asked for and shown.
+  Result<int> run(std::span<const std::string> arguments,
+                  const std::function<Result<int>()>& command);
 
   enum class Outcome { kRun, kHelpShown };
   // An unknown option is answered with the nearest one.

@@ -50,8 +50,9 @@ struct ServeOptions {
     options.add("--allow-origin",
                 allowed_origins,
                 "An origin whose pages may use the server, * for all (repeatable)");
-    options.add("--max-sequences", max_sequences, 1, 4096, "Answers made at the same time");
-    options.add("--max-waiting", max_waiting, 1, 1'000'000, "Answers queued before 429");
+    options.add(
+        "--max-sequences", max_sequences, 1, kMaxSequences, "Answers made at the same time");
+    options.add("--max-waiting", max_waiting, 1, kMaxWaiting, "Answers queued before 429");
     options.add("--max-body", max_body_mebibytes, 1, 1024, "MiB of a request body");
     options.add("--max-connections", max_connections, 1, 1 << 20, "Connections open at once");
     options.add("--shutdown-timeout",
@@ -132,16 +133,14 @@ HttpServerOptions http_options(const ServeOptions& options) {
 
 void log_model(const Engine& engine) {
   const ModelInfo& info = engine.info();
-  log_info(
-      "[serve] {}: {} weights {:.1f} MB, window {} tokens, KV {:.1f} MB, {} threads, {}, {:.2f} s",
-      info.name,
-      info.architecture,
-      static_cast<double>(info.weight_bytes) / 1e6,
-      info.max_model_len,
-      static_cast<double>(info.kv_bytes) / 1e6,
-      info.n_threads,
-      kernels::isa_name(info.isa),
-      info.load_seconds);
+  log_info("[serve] {}: {}, window {} tokens, {} threads, {}, {:.2f} s",
+           info.name,
+           info.architecture,
+           info.max_model_len,
+           info.n_threads,
+           kernels::isa_name(info.isa),
+           info.load_seconds);
+  log_info("[serve] {}", info.memory_plan);
 }
 
 // Running answers go on for a while; new ones get 503.
@@ -212,11 +211,7 @@ Result<int> serve_command(Arguments arguments) {
   ServeOptions options;
   OptionSet set("serve MODEL [options]", "Serves a model with OpenAI's API over HTTP.");
   options.declare(set);
-  const auto outcome = set.parse(arguments);
-  if (!outcome) {
-    return propagate(outcome);
-  }
-  return *outcome == OptionSet::Outcome::kHelpShown ? 0 : serve(options);
+  return set.run(arguments, [&] { return serve(options); });
 }
 
 }  // namespace millrace

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/cpu_info.h"
 #include "base/inbox.h"
 #include "base/philox.h"
 #include "base/worker_pool.h"
@@ -28,9 +27,9 @@ Result<void> check_option(const char* name, int64_t value, int64_t low, int64_t 
 
 Result<void> check_options(const EngineOptions& options) {
   for (const Result<void>& check : {
-           check_option("threads", options.n_threads, 0, 1024),
-           check_option("max-sequences", options.max_sequences, 1, 4096),
-           check_option("max-waiting", options.max_waiting, 1, 1'000'000),
+           check_option("threads", options.n_threads, 0, kMaxThreads),
+           check_option("max-sequences", options.max_sequences, 1, kMaxSequences),
+           check_option("max-waiting", options.max_waiting, 1, kMaxWaiting),
            check_option("max-batch-tokens", options.max_batch_tokens, 1, kMaxBatchTokens / 2),
            check_option("prefill-chunk", options.prefill_chunk, 1, kMaxBatchTokens / 2),
        }) {
@@ -114,9 +113,7 @@ Result<std::unique_ptr<Engine::Impl>> Engine::Impl::create(ModelFiles files,
   if (auto checked = check_options(options); !checked) {
     return propagate(checked);
   }
-  const int n_threads =
-      options.n_threads > 0 ? options.n_threads : default_thread_count(read_cpu_info());
-  std::unique_ptr<Impl> impl(new Impl(std::move(files), n_threads, options.max_waiting));
+  std::unique_ptr<Impl> impl(new Impl(std::move(files), n_workers(options), options.max_waiting));
   if (auto loaded = impl->load(options, metrics); !loaded) {
     return propagate(loaded);
   }
@@ -130,14 +127,16 @@ Result<void> Engine::Impl::load(const EngineOptions& options, Metrics& metrics) 
   load_options.isa = options.isa.value_or(kernels::detect_isa());
   load_options.pool = &workers_;
   load_options.kv_type = options.kv_type;
-  // A chunk always fits beside the decodes of everybody else, so neither can starve the other.
-  load_options.max_batch_tokens =
-      std::max(options.max_batch_tokens, options.prefill_chunk + options.max_sequences);
+  load_options.max_batch_tokens = max_step_tokens(options);
   if (options.on_load_progress) {
     load_options.progress = [&](int64_t done, int64_t total) {
       options.on_load_progress(total > 0 ? static_cast<double>(done) / static_cast<double>(total)
                                          : 1.0);
     };
+  }
+  const auto plan = plan_memory(files, options);
+  if (!plan) {
+    return propagate(plan);
   }
   auto model = Model::load(*files.gguf, load_options);
   if (!model) {
@@ -145,21 +144,13 @@ Result<void> Engine::Impl::load(const EngineOptions& options, Metrics& metrics) 
   }
   const ModelSpec& spec = (*model)->spec();
   const PageFormat format = (*model)->page_format();
-  const auto weight_bytes = static_cast<int64_t>((*model)->weight_bytes());
-  auto plan = plan_memory(
-      {.weight_bytes = weight_bytes,
-       .block_bytes = static_cast<int64_t>(kv_block_bytes(format, spec.n_layers, spec.n_kv_heads)),
-       .free_bytes = free_memory_bytes(),
-       .context_length = spec.context_length,
-       .max_sequences = options.max_sequences,
-       .max_model_len = options.max_model_len,
-       .kv_memory = options.kv_memory});
-  if (!plan) {
-    return propagate(plan);
-  }
   auto kv = KvMemory::create(format, spec.n_layers, spec.n_kv_heads, plan->n_blocks);
   if (!kv) {
     return propagate(kv);
+  }
+  auto logits = Buffer::try_allocate(static_cast<size_t>(plan->logits_bytes));
+  if (!logits) {
+    return fail(logits.error().code, "[engine] logits: {}", logits.error().message);
   }
   if (options.warms_up) {
     run_one_token(**model, *kv);
@@ -169,10 +160,10 @@ Result<void> Engine::Impl::load(const EngineOptions& options, Metrics& metrics) 
                                          .max_sequences = options.max_sequences,
                                          .max_batch_tokens = load_options.max_batch_tokens,
                                          .prefill_chunk = options.prefill_chunk,
-                                         .max_logits = options.max_sequences + kBlockTokens,
+                                         .max_logits = max_step_logits(options),
                                          .has_prefix_cache = options.has_prefix_cache};
   executor_ = std::make_unique<Executor>(
-      std::move(*model), std::move(*kv), workers_, n_vocab, scheduler_limits.max_logits);
+      std::move(*model), std::move(*kv), workers_, n_vocab, *std::move(logits));
   loop_ = std::make_unique<EngineLoop>(
       *executor_, scheduler_limits, *files.tokenizer, metrics, counters_);
   limits = {
@@ -181,7 +172,7 @@ Result<void> Engine::Impl::load(const EngineOptions& options, Metrics& metrics) 
           .architecture = spec.architecture,
           .max_model_len = plan->max_model_len,
           .n_vocab = n_vocab,
-          .weight_bytes = weight_bytes,
+          .weight_bytes = plan->weight_bytes,
           .kv_bytes = plan->kv_bytes(),
           .kv_bytes_per_token = plan->kv_bytes_per_token(),
           .n_blocks = plan->n_blocks,

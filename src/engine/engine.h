@@ -20,6 +20,13 @@
 
 namespace millrace {
 
+// Bounds of the options, the same for the command line.
+inline constexpr int kMaxThreads = 1024;
+inline constexpr int kMaxSequences = 4096;
+inline constexpr int kMaxWaiting = 1'000'000;
+inline constexpr int64_t kMinModelLen = 2;                 // up to the model's window
+inline constexpr int64_t kMaxKvMemory = int64_t{1} << 46;  // bytes: half of the address space
+
 struct EngineOptions {
   int n_threads = 0;                     // 0: physical cores within the CPU quota
   std::optional<kernels::Isa> isa = {};  // absent: the best the CPU has

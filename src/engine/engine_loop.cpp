@@ -255,12 +255,9 @@ void EngineLoop::notify_readers() {
     state->stream->notify();
   }
   to_notify_.clear();
-  const auto store = [](std::atomic<int64_t>& counter, Gauge& gauge, int64_t value) {
-    counter.store(value, std::memory_order_relaxed);
-    gauge.set(static_cast<double>(value));
-  };
-  store(counters_.n_running, metrics_.running, scheduler_.n_running());
-  store(counters_.n_waiting, metrics_.waiting, scheduler_.n_waiting());
+  counters_.n_running.store(scheduler_.n_running(), std::memory_order_relaxed);
+  metrics_.running.set(static_cast<double>(scheduler_.n_running()));
+  metrics_.waiting.set(static_cast<double>(scheduler_.n_waiting()));
   const BlockPool& pool = scheduler_.pool();
   counters_.blocks_free.store(pool.n_free(), std::memory_order_relaxed);
   metrics_.blocks_free.set(static_cast<double>(pool.n_free() - pool.n_cached()));

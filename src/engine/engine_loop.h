@@ -20,7 +20,6 @@ struct SharedCounters {
   std::atomic<int64_t> n_queued{0};  // choices accepted and not yet admitted or ended
   std::atomic<int64_t> n_live{0};    // choices accepted and not yet ended
   std::atomic<int64_t> n_running{0};
-  std::atomic<int64_t> n_waiting{0};
   std::atomic<int64_t> blocks_free{0};
   std::atomic<int64_t> steps{0};
   std::atomic<int64_t> preemptions{0};

@@ -10,14 +10,14 @@ Executor::Executor(std::unique_ptr<Model> model,
                    KvMemory kv,
                    WorkerPool& workers,
                    int32_t n_vocab,
-                   int64_t max_logits)
+                   Buffer logits)
     : model_(std::move(model)),
       kv_(std::move(kv)),
       workers_(workers),
       n_vocab_(n_vocab),
       row_stride_(model_->spec().n_vocab),
-      logits_(Buffer::allocate(static_cast<size_t>(max_logits * row_stride_) * sizeof(float))),
-      max_logits_(max_logits),
+      logits_(std::move(logits)),
+      max_logits_(static_cast<int64_t>(logits_.size() / sizeof(float)) / row_stride_),
       samplers_(static_cast<size_t>(workers.size()), Sampler(model_->isa())) {
   MR_CHECK(n_vocab > 0 && n_vocab <= row_stride_, "vocabulary {} row {}", n_vocab, row_stride_);
 }

@@ -24,18 +24,16 @@ struct SpanOutput {
 
 class Executor {
  public:
-  // n_vocab: tokens that may be drawn, at most the model's logits row. max_logits: rows of a step.
+  // n_vocab: tokens that may be drawn, at most the model's logits row. logits: for the rows of a
+  // step, whole rows of floats.
   Executor(std::unique_ptr<Model> model,
            KvMemory kv,
            WorkerPool& workers,
            int32_t n_vocab,
-           int64_t max_logits);
+           Buffer logits);
 
   // sequences: those of the plan's spans, in their order. The answer is valid until the next run.
   std::span<const SpanOutput> run(const StepPlan& plan, std::span<SequenceState* const> sequences);
-
-  Model& model() { return *model_; }
-  const KvMemory& kv() const { return kv_; }
 
  private:
   // One row of logits to be turned into a token or a score.

@@ -4,16 +4,20 @@
 
 #include <algorithm>
 #include <fstream>
-#include <limits>
 
 #include "base/cgroup.h"
+#include "base/cpu_info.h"
 #include "base/human_bytes.h"
+#include "engine/engine.h"
 #include "kv/block_pool.h"
+#include "kv/kv_memory.h"
+#include "model/memory_need.h"
+#include "model/weights.h"
 
 namespace millrace {
 namespace {
 
-int64_t available_memory() {
+std::optional<int64_t> available_memory() {
   std::ifstream file("/proc/meminfo");
   std::string key;
   int64_t kib = 0;
@@ -23,14 +27,71 @@ int64_t available_memory() {
       return kib * 1024;
     }
   }
-  return 0;
+  return std::nullopt;
+}
+
+std::string sizes_text(const MemoryPlanInput& input) {
+  return fmt::format("{} of weights and {} of scratch",
+                     human_bytes(static_cast<uint64_t>(input.weight_bytes)),
+                     human_bytes(static_cast<uint64_t>(input.scratch_bytes + input.logits_bytes)));
+}
+
+Result<void> check_input(const MemoryPlanInput& input) {
+  const int64_t window = input.context_length;
+  if (input.max_model_len &&
+      (*input.max_model_len < kMinModelLen || *input.max_model_len > window)) {
+    return fail(ErrorCode::kInvalidArgument,
+                "max-model-len must be {} to {} (the model's window), got {}",
+                kMinModelLen,
+                window,
+                *input.max_model_len);
+  }
+  if (input.kv_memory && (*input.kv_memory < 0 || *input.kv_memory > kMaxKvMemory)) {
+    return fail(ErrorCode::kInvalidArgument,
+                "kv-memory must be 0 to {} bytes, got {}",
+                kMaxKvMemory,
+                *input.kv_memory);
+  }
+  return {};
+}
+
+// Bytes that KV may take.
+Result<int64_t> kv_budget(const MemoryPlanInput& input) {
+  if (!input.free_bytes) {
+    if (!input.kv_memory) {
+      return fail(ErrorCode::kResourceExhausted,
+                  "how much memory is free cannot be found out (/proc/meminfo): name the size of "
+                  "the KV cache with kv-memory");
+    }
+    return *input.kv_memory;
+  }
+  const auto free_text = human_bytes(static_cast<uint64_t>(*input.free_bytes));
+  const int64_t model_bytes = input.weight_bytes + input.scratch_bytes + input.logits_bytes;
+  if (model_bytes >= *input.free_bytes) {
+    return fail(ErrorCode::kResourceExhausted,
+                "the model needs {}, {} are free",
+                sizes_text(input),
+                free_text);
+  }
+  const int64_t left = *input.free_bytes - model_bytes;
+  if (input.kv_memory && *input.kv_memory > left) {
+    return fail(ErrorCode::kResourceExhausted,
+                "kv-memory of {} was asked for: {} are free, and {} of them are left beside {}",
+                human_bytes(static_cast<uint64_t>(*input.kv_memory)),
+                free_text,
+                human_bytes(static_cast<uint64_t>(left)),
+                sizes_text(input));
+  }
+  const auto share = static_cast<int64_t>(kKvShareOfFreeMemory * static_cast<double>(left));
+  return input.kv_memory.value_or(share);
 }
 
 }  // namespace
 
-int64_t free_memory_bytes() {
-  const int64_t free = available_memory();
-  return std::min(free, read_cgroup_limits().free_memory_bytes.value_or(free));
+std::optional<int64_t> free_memory_bytes() {
+  const std::optional<int64_t> machine = available_memory();
+  const std::optional<int64_t> groups = read_cgroup_limits().free_memory_bytes;
+  return machine && groups ? std::min(*machine, *groups) : (machine ? machine : groups);
 }
 
 int64_t MemoryPlan::kv_bytes_per_token() const {
@@ -42,47 +103,73 @@ int64_t MemoryPlan::n_sequences_that_fit(int64_t n_tokens) const {
 }
 
 std::string MemoryPlan::describe() const {
-  return fmt::format("weights {}, KV {} at {} a token: {} sequences of {} tokens",
-                     human_bytes(weight_bytes),
-                     human_bytes(kv_bytes()),
-                     human_bytes(kv_bytes_per_token()),
+  return fmt::format("weights {}, scratch {}, KV {} at {} a token: {} sequences of {} tokens",
+                     human_bytes(static_cast<uint64_t>(weight_bytes)),
+                     human_bytes(static_cast<uint64_t>(scratch_bytes + logits_bytes)),
+                     human_bytes(static_cast<uint64_t>(kv_bytes())),
+                     human_bytes(static_cast<uint64_t>(kv_bytes_per_token())),
                      n_sequences_that_fit(max_model_len),
                      max_model_len);
 }
 
 Result<MemoryPlan> plan_memory(const MemoryPlanInput& input) {
-  const int64_t window = input.context_length;
-  if (input.max_model_len && (*input.max_model_len < 2 || *input.max_model_len > window)) {
-    return fail(ErrorCode::kInvalidArgument,
-                "max-model-len must be 2 to {} (the model's window), got {}",
-                window,
-                *input.max_model_len);
+  if (auto checked = check_input(input); !checked) {
+    return propagate(checked);
   }
-  if (input.kv_memory && *input.kv_memory < 0) {
-    return fail(ErrorCode::kInvalidArgument, "kv-memory must not be negative");
+  const auto budget = kv_budget(input);
+  if (!budget) {
+    return propagate(budget);
   }
-  const int64_t wanted_len = input.max_model_len.value_or(window);
-  const auto budget = input.kv_memory.value_or(
-      static_cast<int64_t>(kKvShareOfFreeMemory * static_cast<double>(input.free_bytes)));
-  int64_t n_blocks = budget / input.block_bytes;
+  const int64_t wanted_len = input.max_model_len.value_or(input.context_length);
+  int64_t n_blocks = std::min(*budget / input.block_bytes, kMaxBlocks);
   if (!input.kv_memory) {
     n_blocks = std::min(n_blocks, blocks_for(wanted_len) * input.max_sequences);
   }
-  n_blocks = std::min<int64_t>(n_blocks, std::numeric_limits<BlockId>::max() - 1);
-  MemoryPlan plan{.weight_bytes = input.weight_bytes,
-                  .block_bytes = input.block_bytes,
-                  .n_blocks = n_blocks,
-                  .max_model_len = std::min(wanted_len, n_blocks * kBlockTokens)};
+  const MemoryPlan plan{.weight_bytes = input.weight_bytes,
+                        .scratch_bytes = input.scratch_bytes,
+                        .logits_bytes = input.logits_bytes,
+                        .block_bytes = input.block_bytes,
+                        .n_blocks = n_blocks,
+                        .max_model_len = std::min(wanted_len, n_blocks * kBlockTokens)};
   const bool is_short = input.max_model_len ? plan.max_model_len < wanted_len : n_blocks < 1;
   if (is_short) {
     return fail(ErrorCode::kResourceExhausted,
                 "one sequence of {} tokens needs {} of KV memory, {} can be had: lower "
                 "max-model-len or raise kv-memory",
                 wanted_len,
-                human_bytes(blocks_for(wanted_len) * input.block_bytes),
-                human_bytes(budget));
+                human_bytes(static_cast<uint64_t>(blocks_for(wanted_len) * input.block_bytes)),
+                human_bytes(static_cast<uint64_t>(*budget)));
   }
   return plan;
+}
+
+int n_workers(const EngineOptions& options) {
+  return options.n_threads > 0 ? options.n_threads : default_thread_count(read_cpu_info());
+}
+
+// A chunk always fits beside the decodes of everybody else, so neither can starve the other.
+int max_step_tokens(const EngineOptions& options) {
+  return std::max(options.max_batch_tokens, options.prefill_chunk + options.max_sequences);
+}
+
+int64_t max_step_logits(const EngineOptions& options) {
+  return options.max_sequences + kBlockTokens;
+}
+
+Result<MemoryPlan> plan_memory(const ModelFiles& files, const EngineOptions& options) {
+  const ModelSpec& spec = files.spec;
+  const PageFormat format{options.kv_type.value_or(default_kv_type(*files.gguf)), spec.head_dim};
+  const MemoryNeed need = memory_need(*files.gguf, spec, format, max_step_tokens(options));
+  return plan_memory(
+      {.weight_bytes = static_cast<int64_t>(need.weight_bytes),
+       .scratch_bytes = static_cast<int64_t>(need.scratch.total(n_workers(options))),
+       .logits_bytes = max_step_logits(options) * spec.n_vocab * int64_t{sizeof(float)},
+       .block_bytes = static_cast<int64_t>(kv_block_bytes(format, spec.n_layers, spec.n_kv_heads)),
+       .free_bytes = free_memory_bytes(),
+       .context_length = spec.context_length,
+       .max_sequences = options.max_sequences,
+       .max_model_len = options.max_model_len,
+       .kv_memory = options.kv_memory});
 }
 
 }  // namespace millrace

@@ -3,16 +3,26 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
+#include "base/worker_pool.h"
+#include "engine/test_engine.h"
+#include "kv/kv_memory.h"
+#include "model/model.h"
+
 namespace millrace {
 namespace {
 
 constexpr int64_t kMiB = 1 << 20;
+constexpr int64_t kModelBytes = 105 * kMiB;
 
 // 1 MiB a block of 64 tokens, a window of 1,024 tokens: 16 MiB a full sequence.
-MemoryPlanInput input(int64_t free_bytes) {
+MemoryPlanInput input(int64_t bytes_beside_model) {
   return {.weight_bytes = 100 * kMiB,
+          .scratch_bytes = 3 * kMiB,
+          .logits_bytes = 2 * kMiB,
           .block_bytes = kMiB,
-          .free_bytes = free_bytes,
+          .free_bytes = kModelBytes + bytes_beside_model,
           .context_length = 1'024,
           .max_sequences = 4};
 }
@@ -45,14 +55,13 @@ TEST(MemoryPlan, window_shrinks_to_what_memory_allows_unless_it_was_asked_for) {
 }
 
 TEST(MemoryPlan, asked_for_memory_is_taken_as_it_is) {
-  MemoryPlanInput asked = input(0);
+  MemoryPlanInput asked = input(100 * kMiB);
   asked.kv_memory = 100 * kMiB;
   const auto plan = plan_memory(asked);
-  ASSERT_TRUE(plan);
+  ASSERT_TRUE(plan) << plan.error().message;
   EXPECT_EQ(plan->n_blocks, 100);
-  asked.kv_memory = -1;
-  EXPECT_FALSE(plan_memory(asked));
-  asked.kv_memory = 100 * kMiB;
+  EXPECT_EQ(plan->total_bytes(), 205 * kMiB);
+  EXPECT_THAT(plan->describe(), testing::HasSubstr("weights 100 MiB, scratch 5.0 MiB, KV 100 MiB"));
   for (const int64_t bad : {int64_t{-5}, int64_t{0}, int64_t{1}, int64_t{1'025}}) {
     asked.max_model_len = bad;
     const auto refused = plan_memory(asked);
@@ -61,8 +70,87 @@ TEST(MemoryPlan, asked_for_memory_is_taken_as_it_is) {
   }
 }
 
+TEST(MemoryPlan, memory_that_is_not_there_is_refused_with_both_sizes) {
+  MemoryPlanInput asked = input(100 * kMiB);
+  asked.kv_memory = 101 * kMiB;
+  const auto refused = plan_memory(asked);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted);
+  EXPECT_THAT(refused.error().message, testing::HasSubstr("101 MiB was asked for"));
+  EXPECT_THAT(refused.error().message, testing::HasSubstr("205 MiB are free"));
+  for (const int64_t huge : {int64_t{-1}, kMaxKvMemory + 1, std::numeric_limits<int64_t>::max()}) {
+    asked.kv_memory = huge;
+    EXPECT_EQ(plan_memory(asked).error().code, ErrorCode::kInvalidArgument);
+  }
+  const auto crowded = plan_memory(input(-kMiB));
+  ASSERT_FALSE(crowded);
+  EXPECT_EQ(crowded.error().code, ErrorCode::kResourceExhausted);
+  EXPECT_THAT(crowded.error().message, testing::HasSubstr("100 MiB of weights"));
+  EXPECT_THAT(crowded.error().message, testing::HasSubstr("104 MiB are free"));
+}
+
+TEST(MemoryPlan, where_free_memory_is_unknown_the_size_must_be_named) {
+  MemoryPlanInput unknown = input(0);
+  unknown.free_bytes.reset();
+  EXPECT_THAT(plan_memory(unknown).error().message, testing::HasSubstr("kv-memory"));
+  unknown.kv_memory = 100 * kMiB;
+  EXPECT_EQ(plan_memory(unknown)->n_blocks, 100);
+}
+
+TEST(MemoryPlan, blocks_are_no_more_than_their_tables_are_good_for) {
+  MemoryPlanInput tiny = input(int64_t{1} << 40);
+  tiny.block_bytes = 64;
+  tiny.kv_memory = int64_t{1} << 40;
+  EXPECT_EQ(plan_memory(tiny)->n_blocks, kMaxBlocks);
+}
+
 TEST(MemoryPlan, this_machine_has_some_memory) {
-  EXPECT_GT(free_memory_bytes(), kMiB);
+  EXPECT_GT(free_memory_bytes().value_or(0), kMiB);
+}
+
+// The parts that an engine makes are as large as planned.
+TEST(MemoryPlan, is_what_an_engine_allocates) {
+  for (const DType dtype : {DType::kF32, DType::kQ8_0, DType::kQ5_1, DType::kQ4_K}) {
+    SCOPED_TRACE(dtype_info(dtype).name);
+    const TestModel model(dtype);
+    const auto files = open_model_files(model.path());
+    ASSERT_TRUE(files) << files.error().message;
+    EngineOptions options;
+    options.n_threads = 2;
+    options.max_sequences = 5;
+    options.kv_memory = 3 * kMiB;
+    const auto plan = plan_memory(*files, options);
+    ASSERT_TRUE(plan) << plan.error().message;
+    WorkerPool pool(2);
+    const auto loaded =
+        Model::load(*files->gguf, {.pool = &pool, .max_batch_tokens = max_step_tokens(options)});
+    ASSERT_TRUE(loaded) << loaded.error().message;
+    EXPECT_EQ(plan->weight_bytes, static_cast<int64_t>((*loaded)->weight_bytes()));
+    EXPECT_EQ(plan->scratch_bytes, static_cast<int64_t>((*loaded)->scratch_bytes()));
+    EXPECT_EQ(plan->logits_bytes, (5 + 64) * 320 * 4);
+    const ModelSpec& spec = (*loaded)->spec();
+    const auto kv =
+        KvMemory::create((*loaded)->page_format(), spec.n_layers, spec.n_kv_heads, plan->n_blocks);
+    ASSERT_TRUE(kv);
+    EXPECT_EQ(plan->block_bytes, static_cast<int64_t>(kv->block_bytes()));
+    const TestEngine engine(model.path(), options);
+    EXPECT_EQ(engine.engine->info().weight_bytes, plan->weight_bytes);
+    EXPECT_EQ(engine.engine->info().kv_bytes, plan->kv_bytes());
+  }
+}
+
+TEST(MemoryPlan, an_engine_refuses_what_is_not_there) {
+  const TestModel model;
+  auto files = open_model_files(model.path());
+  ASSERT_TRUE(files);
+  Metrics metrics;
+  EngineOptions options;
+  options.n_threads = 1;
+  options.kv_memory = kMaxKvMemory;
+  const auto engine = Engine::create(*std::move(files), options, metrics);
+  ASSERT_FALSE(engine);
+  EXPECT_EQ(engine.error().code, ErrorCode::kResourceExhausted);
+  EXPECT_THAT(engine.error().message, testing::HasSubstr("64.0 TiB was asked for"));
 }
 
 }  // namespace

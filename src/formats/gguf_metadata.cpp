@@ -105,12 +105,17 @@ constexpr const char* wanted_name() {
 
 std::string quote_short(std::string_view text) {
   constexpr size_t kLongest = 60;
-  const bool is_long = text.size() > kLongest;
-  std::string shown = replace_invalid_utf8(text.substr(0, kLongest));
+  size_t n_shown = std::min(text.size(), kLongest);
+  while (n_shown > 0 && n_shown < text.size() && (text[n_shown] & 0xC0) == 0x80) {
+    --n_shown;  // not within a character
+  }
+  std::string shown = replace_invalid_utf8(text.substr(0, n_shown));
   for (char& c : shown) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
   }
-  return fmt::format("\"{}{}\"", shown, is_long ? "..." : "");
+  const size_t n_left = text.size() - n_shown;
+  return n_left == 0 ? fmt::format("\"{}\"", shown)
+                     : fmt::format("\"{}\" and {} bytes more", shown, n_left);
 }
 
 std::string describe_element(GgufType type, const std::byte* at) {
@@ -216,7 +221,7 @@ std::string GgufMetadata::describe(const GgufValue& value) {
     text += describe_element(value.element_type, at);
     at += element_bytes(value.element_type, at);
   }
-  return text + (value.count > kShown ? ", ...]" : "]");
+  return text + (value.count > kShown ? fmt::format(", and {} more]", value.count - kShown) : "]");
 }
 
 #define MR_INSTANTIATE(T)                                          \

@@ -70,7 +70,8 @@ class GgufMetadata {
     return get<T>(key);
   }
 
-  // A short text for people: scalars whole, long strings and arrays cut.
+  // A short text for people: scalars whole, long strings and arrays cut with the number of bytes or
+  // elements left out.
   static std::string describe(const GgufValue& value);
 
  private:
