@@ -31,6 +31,7 @@ Result<void> check_options(const EngineOptions& options) {
            check_option("max-sequences", options.max_sequences, 1, kMaxSequences),
            check_option("max-waiting", options.max_waiting, 1, kMaxWaiting),
            check_option("max-batch-tokens", options.max_batch_tokens, 1, kMaxBatchTokens / 2),
+           check_option("draft-max", options.max_drafts, 0, kMaxDrafts),
            check_option("prefill-chunk", options.prefill_chunk, 1, kMaxBatchTokens / 2),
        }) {
     if (!check) {
@@ -165,7 +166,7 @@ Result<void> Engine::Impl::load(const EngineOptions& options, Metrics& metrics) 
   executor_ = std::make_unique<Executor>(
       std::move(*model), std::move(*kv), workers_, n_vocab, *std::move(logits));
   loop_ = std::make_unique<EngineLoop>(
-      *executor_, scheduler_limits, *files.tokenizer, metrics, counters_);
+      *executor_, scheduler_limits, options.max_drafts, *files.tokenizer, metrics, counters_);
   limits = {
       .n_vocab = n_vocab, .max_model_len = plan->max_model_len, .max_waiting = options.max_waiting};
   info = {.name = files.name,
@@ -289,7 +290,9 @@ EngineStats Engine::Impl::stats() const {
           .recomputed_tokens = load(counters_.recomputed_tokens),
           .prompt_tokens = load(counters_.prompt_tokens),
           .cached_tokens = load(counters_.cached_tokens),
-          .generated_tokens = load(counters_.generated_tokens)};
+          .generated_tokens = load(counters_.generated_tokens),
+          .accepted_drafts = load(counters_.accepted_drafts),
+          .rejected_drafts = load(counters_.rejected_drafts)};
 }
 
 Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

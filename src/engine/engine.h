@@ -23,6 +23,7 @@ namespace millrace {
 // Bounds of the options, the same for the command line.
 inline constexpr int kMaxThreads = 1024;
 inline constexpr int kMaxSequences = 4096;
+inline constexpr int kMaxDrafts = 32;
 inline constexpr int kMaxWaiting = 1'000'000;
 inline constexpr int64_t kMinModelLen = 2;                 // up to the model's window
 inline constexpr int64_t kMaxKvMemory = int64_t{1} << 46;  // bytes: half of the address space
@@ -41,6 +42,7 @@ struct EngineOptions {
   // One token through the model before the first request, so that this one does not pay for cold
   // memory. No request: nothing of it is counted.
   bool warms_up = false;
+  int max_drafts = 8;            // tokens guessed for a sequence in a step; 0: no speculation
   bool has_prefix_cache = true;  // prompts start behind what has been computed before
   std::function<void(double fraction)> on_load_progress = {};
 };
@@ -71,6 +73,8 @@ struct EngineStats {
   int64_t prompt_tokens = 0;
   int64_t cached_tokens = 0;  // of those, found in the prefix cache
   int64_t generated_tokens = 0;
+  int64_t accepted_drafts = 0;
+  int64_t rejected_drafts = 0;
 };
 
 class Engine {

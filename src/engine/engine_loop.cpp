@@ -1,5 +1,6 @@
 #include "engine/engine_loop.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/log.h"
@@ -15,10 +16,12 @@ void add(std::atomic<int64_t>& counter, int64_t amount) {
 
 EngineLoop::EngineLoop(Executor& executor,
                        const SchedulerLimits& limits,
+                       int max_drafts,
                        const Tokenizer& tokenizer,
                        Metrics& metrics,
                        SharedCounters& counters)
     : executor_(executor),
+      max_drafts_(max_drafts),
       tokenizer_(tokenizer),
       metrics_(metrics),
       counters_(counters),
@@ -50,6 +53,7 @@ void EngineLoop::step() {
   now_ = Clock::now();
   const TimePoint begin = now_;
   end_cancelled();
+  propose();
   StepPlan plan = scheduler_.plan();
   if (plan.is_empty()) {
     fail_stuck();
@@ -57,6 +61,9 @@ void EngineLoop::step() {
     return;
   }
   note_admissions(plan);
+  for (const SequenceId id : plan.preempted) {
+    sequences_.at(id)->is_decoding = false;
+  }
   planned_.clear();
   for (const SpanPlan& span : plan.spans) {
     planned_.push_back(sequences_.at(span.sequence).get());
@@ -67,6 +74,7 @@ void EngineLoop::step() {
   ended_.clear();
   for (size_t i = 0; i < plan.spans.size(); ++i) {
     results_.push_back(deliver(plan.spans[i], outputs[i], *planned_[i]));
+    note_drafts(plan.spans[i], results_.back(), *planned_[i]);
     if (results_.back().is_finished) {
       ended_.push_back(plan.spans[i].sequence);
     }
@@ -98,6 +106,61 @@ void EngineLoop::end_cancelled() {
   }
 }
 
+// Guesses for the sequences that decode, as many as are worth their rows. Not while prompts are
+// computed: such a step has no time to spare.
+void EngineLoop::propose() {
+  if (max_drafts_ == 0 || scheduler_.n_waiting() > 0) {
+    return;
+  }
+  proposing_.clear();
+  offers_.clear();
+  int64_t n_decoding = 0;
+  for (const auto& [id, sequence] : sequences_) {
+    if (!sequence->is_decoding) {
+      continue;
+    }
+    ++n_decoding;
+    sequence->drafts.clear();
+    // Nobody learns from speed what others were told: a salt keeps to itself.
+    const bool is_open = sequence->request().cache_salt.empty();
+    sequence->proposer.propose(
+        sequence->tokens, max_drafts_, is_open ? &answers_ : nullptr, sequence->drafts);
+    if (!sequence->drafts.empty()) {
+      proposing_.push_back(sequence.get());
+      offers_.push_back({.rate = sequence->acceptance.rate(),
+                         .n_offered = static_cast<int>(sequence->drafts.size())});
+    }
+  }
+  if (n_decoding < scheduler_.n_running()) {
+    return;
+  }
+  choose_draft_lengths(step_cost_.rows_per_base(), n_decoding, offers_);
+  for (size_t i = 0; i < offers_.size(); ++i) {
+    if (offers_[i].n_used > 0) {
+      scheduler_.offer_drafts(proposing_[i]->id, offers_[i].n_used);
+    } else {
+      proposing_[i]->acceptance.note_unused();
+    }
+  }
+}
+
+void EngineLoop::note_drafts(const SpanPlan& span,
+                             const SpanResult& result,
+                             SequenceState& sequence) {
+  if (span.n_drafts == 0) {
+    return;
+  }
+  const int64_t n_accepted = std::max<int64_t>(result.n_appended - 1, 0);
+  const int64_t n_rejected = span.n_drafts - n_accepted;
+  if (!result.is_finished) {  // else the rest was not looked at
+    sequence.acceptance.note(n_accepted, span.n_drafts);
+  }
+  add(counters_.accepted_drafts, n_accepted);
+  add(counters_.rejected_drafts, n_rejected);
+  metrics_.accepted_drafts.add(static_cast<double>(n_accepted));
+  metrics_.rejected_drafts.add(static_cast<double>(n_rejected));
+}
+
 void EngineLoop::note_admissions(const StepPlan& plan) {
   for (size_t i = plan.spans.size() - plan.admitted.size(); i < plan.spans.size(); ++i) {
     SequenceState& sequence = *sequences_.at(plan.spans[i].sequence);
@@ -124,11 +187,24 @@ SpanResult EngineLoop::deliver(const SpanPlan& span,
     return {.is_finished = true, .is_failed = true};
   }
   if (span.is_sampling) {
-    if (!output.sampled) {
-      finish(sequence, FinishReason::kError, output.sampled.error());
-      return {.is_finished = true, .is_failed = true};
+    SpanResult result;
+    const int64_t n_accepted = sequence.n_accepted;
+    const int64_t n_rejected = sequence.n_rejected;
+    for (const Result<SampledToken>& sampled : output.sampled) {
+      sequence.n_accepted = n_accepted + result.n_appended;
+      sequence.n_rejected = n_rejected + span.n_drafts - result.n_appended;
+      if (!sampled) {
+        finish(sequence, FinishReason::kError, sampled.error());
+        return {.n_appended = result.n_appended, .is_finished = true, .is_failed = true};
+      }
+      result.is_finished = deliver_token(*sampled, sequence);
+      ++result.n_appended;
+      if (result.is_finished) {
+        break;
+      }
     }
-    return deliver_token(*output.sampled, sequence);
+    sequence.is_decoding = true;
+    return result;
   }
   const bool is_complete = span.begin + span.count == static_cast<int64_t>(sequence.tokens.size());
   if (is_complete) {  // an answer of no tokens
@@ -166,7 +242,8 @@ const Error* EngineLoop::deliver_scores(const SpanPlan& span,
   return nullptr;
 }
 
-SpanResult EngineLoop::deliver_token(const SampledToken& sampled, SequenceState& sequence) {
+// True when it was the last.
+bool EngineLoop::deliver_token(const SampledToken& sampled, SequenceState& sequence) {
   const bool is_first = sequence.n_output() == 0;
   if (is_first) {
     sequence.first_token = now_;
@@ -181,25 +258,24 @@ SpanResult EngineLoop::deliver_token(const SampledToken& sampled, SequenceState&
   }
   add(counters_.generated_tokens, 1);
   metrics_.generated_tokens.add();
-  const SpanResult ended{.n_appended = 1, .is_finished = true};
   if (sequence.is_end(sampled.token)) {
     sequence.text.finish();
     finish(sequence, FinishReason::kStop);
-    return ended;
+    return true;
   }
   const bool can_stop = sequence.n_output() > sequence.request().min_tokens;
   if (sequence.text.push({.token = sampled.token, .logprob = sampled.logprob, .top = sampled.top},
                          can_stop)) {
     finish(sequence, FinishReason::kStop);
-    return ended;
+    return true;
   }
   if (sequence.n_output() == sequence.state->max_new) {
     sequence.text.finish();
     finish(sequence, FinishReason::kLength);
-    return ended;
+    return true;
   }
   send_popped(sequence);
-  return {.n_appended = 1};
+  return false;
 }
 
 // Sends what belongs to the answer and its last event. The caller removes the sequence.
@@ -212,7 +288,9 @@ void EngineLoop::finish(SequenceState& sequence, FinishReason reason, Error erro
   }
   event.usage = {.prompt_tokens = sequence.n_prompt(),
                  .cached_tokens = sequence.n_cached,
-                 .completion_tokens = sequence.text.n_popped()};
+                 .completion_tokens = sequence.text.n_popped(),
+                 .accepted_drafts = sequence.n_accepted,
+                 .rejected_drafts = sequence.n_rejected};
   if (sequence.is_admitted) {
     const bool has_token = sequence.first_token != TimePoint{};
     event.timings = {
@@ -224,6 +302,11 @@ void EngineLoop::finish(SequenceState& sequence, FinishReason reason, Error erro
   } else {
     add(counters_.n_queued, -1);
     event.timings.queue_seconds = seconds_between(state.submitted, now_);
+  }
+  if (max_drafts_ > 0 && reason != FinishReason::kError && state.request.cache_salt.empty()) {
+    const int64_t n_before = std::min<int64_t>(sequence.n_prompt(), NgramIndex::kMaxMatch);
+    answers_.add(
+        std::span(sequence.tokens).subspan(static_cast<size_t>(sequence.n_prompt() - n_before)));
   }
   event.seed = state.seed;
   event.is_last = --state.n_unfinished == 0;
@@ -270,6 +353,10 @@ void EngineLoop::note_step(const StepPlan& plan, TimePoint begin) {
   metrics_.steps.add();
   metrics_.step_seconds.observe(seconds_between(begin, now_));
   metrics_.step_tokens.observe(static_cast<double>(plan.n_tokens));
+  const auto is_decode = [](const SpanPlan& span) { return span.count - span.n_drafts == 1; };
+  if (std::ranges::all_of(plan.spans, is_decode)) {
+    step_cost_.note(plan.n_tokens, seconds_between(begin, now_));
+  }
   if (!plan.preempted.empty()) {
     add(counters_.preemptions, static_cast<int64_t>(plan.preempted.size()));
     metrics_.preemptions.add(static_cast<double>(plan.preempted.size()));

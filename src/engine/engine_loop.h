@@ -27,12 +27,15 @@ struct SharedCounters {
   std::atomic<int64_t> prompt_tokens{0};
   std::atomic<int64_t> cached_tokens{0};
   std::atomic<int64_t> generated_tokens{0};
+  std::atomic<int64_t> accepted_drafts{0};
+  std::atomic<int64_t> rejected_drafts{0};
 };
 
 class EngineLoop {
  public:
   EngineLoop(Executor& executor,
              const SchedulerLimits& limits,
+             int max_drafts,
              const Tokenizer& tokenizer,
              Metrics& metrics,
              SharedCounters& counters);
@@ -48,12 +51,14 @@ class EngineLoop {
   using Sequences = std::map<SequenceId, std::unique_ptr<SequenceState>>;
 
   void end_cancelled();
+  void propose();
+  void note_drafts(const SpanPlan& span, const SpanResult& result, SequenceState& sequence);
   void note_admissions(const StepPlan& plan);
   SpanResult deliver(const SpanPlan& span, const SpanOutput& output, SequenceState& sequence);
   const Error* deliver_scores(const SpanPlan& span,
                               const SpanOutput& output,
                               SequenceState& sequence);
-  SpanResult deliver_token(const SampledToken& sampled, SequenceState& sequence);
+  bool deliver_token(const SampledToken& sampled, SequenceState& sequence);
   void finish(SequenceState& sequence, FinishReason reason, Error error = {});
   void send(SequenceState& sequence, StreamEvent event);
   void send_popped(SequenceState& sequence);
@@ -62,13 +67,18 @@ class EngineLoop {
   void fail_stuck();
 
   Executor& executor_;
+  const int max_drafts_;  // tokens guessed for a sequence in a step; 0: none
   const Tokenizer& tokenizer_;
   EngineMetrics metrics_;
   SharedCounters& counters_;
   Scheduler scheduler_;
   Sequences sequences_;
   SequenceId next_id_ = 0;
-  TimePoint now_;                                         // of this step
+  TimePoint now_;  // of this step
+  StepCost step_cost_;
+  AnswerLog answers_;  // for everybody without a salt
+  std::vector<SequenceState*> proposing_;
+  std::vector<DraftOffer> offers_;                        // of each proposing sequence
   std::vector<SequenceState*> planned_;                   // of each span
   std::vector<SpanResult> results_;                       // of each span
   std::vector<SequenceId> ended_;                         // in this step

@@ -12,6 +12,11 @@ Counter finish_counter(Metrics& metrics, const char* reason) {
       "millrace_choices_finished_total", "Answers ended, by finish reason", {{"reason", reason}});
 }
 
+Counter draft_counter(Metrics& metrics, const char* outcome) {
+  return metrics.counter(
+      "millrace_draft_tokens_total", "Tokens guessed by speculation", {{"outcome", outcome}});
+}
+
 }  // namespace
 
 EngineMetrics::EngineMetrics(Metrics& metrics)
@@ -34,6 +39,8 @@ EngineMetrics::EngineMetrics(Metrics& metrics)
                                  "Sequences that found some of their prompt's KV, by where",
                                  {{"tier", "memory"}})),
       generated_tokens(metrics.counter("millrace_generated_tokens_total", "Tokens sampled")),
+      accepted_drafts(draft_counter(metrics, "accepted")),
+      rejected_drafts(draft_counter(metrics, "rejected")),
       finished_stop(finish_counter(metrics, "stop")),
       finished_length(finish_counter(metrics, "length")),
       finished_cancelled(finish_counter(metrics, "cancelled")),

@@ -23,6 +23,8 @@ struct EngineMetrics {
   Counter cached_tokens;
   Counter cache_hits;
   Counter generated_tokens;
+  Counter accepted_drafts;
+  Counter rejected_drafts;
   Counter finished_stop;
   Counter finished_length;
   Counter finished_cancelled;

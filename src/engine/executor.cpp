@@ -6,11 +6,8 @@
 
 namespace millrace {
 
-Executor::Executor(std::unique_ptr<Model> model,
-                   KvMemory kv,
-                   WorkerPool& workers,
-                   int32_t n_vocab,
-                   Buffer logits)
+Executor::Executor(
+    std::unique_ptr<Model> model, KvMemory kv, WorkerPool& workers, int32_t n_vocab, Buffer logits)
     : model_(std::move(model)),
       kv_(std::move(kv)),
       workers_(workers),
@@ -22,18 +19,31 @@ Executor::Executor(std::unique_ptr<Model> model,
   MR_CHECK(n_vocab > 0 && n_vocab <= row_stride_, "vocabulary {} row {}", n_vocab, row_stride_);
 }
 
+// Drafts are no part of the sequence yet, so a span with drafts is put together beside it.
+std::span<const TokenId> Executor::tokens_of(const SpanPlan& span, const SequenceState& sequence) {
+  const auto n_known = static_cast<size_t>(span.count - span.n_drafts);
+  const auto known = std::span(sequence.tokens).subspan(static_cast<size_t>(span.begin), n_known);
+  if (span.n_drafts == 0) {
+    return known;
+  }
+  const size_t first = drafted_.size();
+  drafted_.insert(drafted_.end(), known.begin(), known.end());
+  drafted_.insert(drafted_.end(), sequence.drafts.begin(), sequence.drafts.begin() + span.n_drafts);
+  return std::span(drafted_).subspan(first);
+}
+
 void Executor::forward(const StepPlan& plan, std::span<SequenceState* const> sequences) {
   spans_.clear();
+  drafted_.clear();
+  drafted_.reserve(static_cast<size_t>(plan.n_tokens));  // spans point into it
   for (size_t i = 0; i < plan.spans.size(); ++i) {
     const SpanPlan& span = plan.spans[i];
-    const std::span<const TokenId> tokens(sequences[i]->tokens);
-    const std::span<const BlockId> blocks(plan.blocks);
-    spans_.push_back(
-        {.tokens = tokens.subspan(static_cast<size_t>(span.begin), static_cast<size_t>(span.count)),
-         .position = span.begin,
-         .blocks = blocks.subspan(static_cast<size_t>(span.first_block),
-                                  static_cast<size_t>(span.n_blocks)),
-         .n_logits = static_cast<int>(span.n_logits)});
+    spans_.push_back({.tokens = tokens_of(span, *sequences[i]),
+                      .position = span.begin,
+                      .blocks = std::span(plan.blocks)
+                                    .subspan(static_cast<size_t>(span.first_block),
+                                             static_cast<size_t>(span.n_blocks)),
+                      .n_logits = static_cast<int>(span.n_logits)});
   }
   MR_CHECK(plan.n_logits <= max_logits_, "{} rows of {}", plan.n_logits, max_logits_);
   model_->forward({.spans = spans_},
@@ -42,46 +52,75 @@ void Executor::forward(const StepPlan& plan, std::span<SequenceState* const> seq
 }
 
 // Which row answers what. A row predicts the token after its own.
-void Executor::collect_rows(const StepPlan& plan, std::span<SequenceState* const> sequences) {
-  rows_.clear();
+void Executor::collect_questions(const StepPlan& plan, std::span<SequenceState* const> sequences) {
+  questions_.clear();
   outputs_.resize(plan.spans.size());
+  int64_t row = 0;
   for (size_t i = 0; i < plan.spans.size(); ++i) {
     const SpanPlan& span = plan.spans[i];
-    const SequenceState& sequence = *sequences[i];
-    SpanOutput& output = outputs_[i];
-    output.sampled = SampledToken{};
-    output.scores.resize(static_cast<size_t>(span.n_logits));
-    const int64_t end = span.begin + span.count;
-    for (int64_t row = 0; row < span.n_logits; ++row) {
-      const int64_t position = end - span.n_logits + row + 1;
-      const bool is_sampling = span.is_sampling && position == end;
-      rows_.push_back(
-          {.sequence = &sequence,
-           .position = position,
-           .answer = is_sampling ? &output.sampled : &output.scores[static_cast<size_t>(row)],
-           .is_sampling = is_sampling});
+    Question question{.sequence = sequences[i], .output = &outputs_[i]};
+    const int64_t n_sampled = span.is_sampling ? span.n_drafts + 1 : 0;
+    const int64_t n_scores = span.n_logits - n_sampled;
+    question.output->sampled.clear();
+    question.output->scores.resize(static_cast<size_t>(n_scores));
+    question.position = span.begin + span.count - span.n_logits + 1;
+    question.row = row;
+    for (question.score = 0; question.score < n_scores; ++question.score) {
+      questions_.push_back(question);
+      ++question.row;
+      ++question.position;
     }
+    if (n_sampled > 0) {
+      question.score = -1;
+      question.n_drafts = span.n_drafts;
+      questions_.push_back(question);
+    }
+    row += span.n_logits;
   }
 }
 
-void Executor::answer_row(size_t index, Sampler& sampler) {
-  const Row& row = rows_[index];
-  const SequenceState& sequence = *row.sequence;
+std::span<float> Executor::logits_row(int64_t row) {
+  return {logits_.as<float>() + row * row_stride_, static_cast<size_t>(n_vocab_)};
+}
+
+// Goes on behind a draft only if it is what is drawn in its place.
+void Executor::sample(const Question& question, Sampler& sampler) {
+  SequenceState& sequence = *question.sequence;
   const Request& request = sequence.request();
-  const std::span<float> logits(logits_.as<float>() + static_cast<int64_t>(index) * row_stride_,
-                                static_cast<size_t>(n_vocab_));
-  if (row.is_sampling) {
-    *row.answer = sampler.sample({.logits = logits,
-                                  .params = &request.sampling,
-                                  .history = sequence.has_history ? &sequence.history : nullptr,
-                                  .seed = sequence.seed,
-                                  .position = row.position,
-                                  .banned = sequence.banned(),
-                                  .n_logprobs = request.n_logprobs.value_or(-1)});
-  } else if (row.position < sequence.n_prompt()) {
-    *row.answer = sampler.score(logits,
-                                sequence.tokens[static_cast<size_t>(row.position)],
-                                request.prompt_logprobs.value_or(0));
+  int64_t n_right = 0;
+  for (; n_right <= question.n_drafts; ++n_right) {
+    const int64_t position = question.position + n_right;
+    question.output->sampled.push_back(
+        sampler.sample({.logits = logits_row(question.row + n_right),
+                        .params = &request.sampling,
+                        .history = sequence.has_history ? &sequence.history : nullptr,
+                        .seed = sequence.seed,
+                        .position = position,
+                        .banned = sequence.banned(position),
+                        .n_logprobs = request.n_logprobs.value_or(-1)}));
+    const Result<SampledToken>& sampled = question.output->sampled.back();
+    if (n_right == question.n_drafts || !sampled ||
+        sampled->token != sequence.drafts[static_cast<size_t>(n_right)]) {
+      break;
+    }
+    if (sequence.has_history) {
+      sequence.history.push(sampled->token);
+    }
+  }
+  while (sequence.has_history && n_right > 0) {  // as if nothing had been drafted
+    sequence.history.pop(sequence.drafts[static_cast<size_t>(--n_right)]);
+  }
+}
+
+void Executor::answer(const Question& question, Sampler& sampler) {
+  const SequenceState& sequence = *question.sequence;
+  if (question.score < 0) {
+    sample(question, sampler);
+  } else if (question.position < sequence.n_prompt()) {
+    question.output->scores[static_cast<size_t>(question.score)] =
+        sampler.score(logits_row(question.row),
+                      sequence.tokens[static_cast<size_t>(question.position)],
+                      sequence.request().prompt_logprobs.value_or(0));
   }
 }
 
@@ -93,17 +132,17 @@ std::span<const SpanOutput> Executor::run(const StepPlan& plan,
   if (!plan.spans.empty()) {
     forward(plan, sequences);
   }
-  collect_rows(plan, sequences);
-  const auto n_rows = static_cast<int64_t>(rows_.size());
+  collect_questions(plan, sequences);
+  const auto n_questions = static_cast<int64_t>(questions_.size());
   const auto answer_share = [&](int worker) {
-    const Range range = share(n_rows, worker, workers_.size());
+    const Range range = share(n_questions, worker, workers_.size());
     for (int64_t i = range.begin; i < range.end; ++i) {
-      answer_row(static_cast<size_t>(i), samplers_[static_cast<size_t>(worker)]);
+      answer(questions_[static_cast<size_t>(i)], samplers_[static_cast<size_t>(worker)]);
     }
   };
-  if (n_rows == 1) {
-    answer_row(0, samplers_[0]);
-  } else if (n_rows > 1) {
+  if (n_questions == 1) {
+    answer(questions_[0], samplers_[0]);
+  } else if (n_questions > 1) {
     workers_.run(answer_share);
   }
   return outputs_;

@@ -18,7 +18,8 @@ namespace millrace {
 
 // What a span gave.
 struct SpanOutput {
-  Result<SampledToken> sampled;              // of a sampling span
+  // Of a sampling span: the next token; with drafts, one more for each that was right.
+  std::vector<Result<SampledToken>> sampled;
   std::vector<Result<SampledToken>> scores;  // [count] of prompt tokens begin + 1 .. begin + count
 };
 
@@ -36,17 +37,22 @@ class Executor {
   std::span<const SpanOutput> run(const StepPlan& plan, std::span<SequenceState* const> sequences);
 
  private:
-  // One row of logits to be turned into a token or a score.
-  struct Row {
-    const SequenceState* sequence = nullptr;
+  // Rows of logits to be turned into tokens, one after the other, or one row into a score.
+  struct Question {
+    SequenceState* sequence = nullptr;
+    int64_t row = 0;
     int64_t position = 0;  // of the token that the row predicts
-    Result<SampledToken>* answer = nullptr;
-    bool is_sampling = false;
+    int64_t n_drafts = 0;  // rows that follow, each behind one more draft
+    SpanOutput* output = nullptr;
+    int64_t score = -1;  // index among the output's scores; -1: sample
   };
 
   void forward(const StepPlan& plan, std::span<SequenceState* const> sequences);
-  void collect_rows(const StepPlan& plan, std::span<SequenceState* const> sequences);
-  void answer_row(size_t index, Sampler& sampler);
+  std::span<const TokenId> tokens_of(const SpanPlan& span, const SequenceState& sequence);
+  void collect_questions(const StepPlan& plan, std::span<SequenceState* const> sequences);
+  void answer(const Question& question, Sampler& sampler);
+  void sample(const Question& question, Sampler& sampler);
+  std::span<float> logits_row(int64_t row);
 
   std::unique_ptr<Model> model_;
   KvMemory kv_;
@@ -57,7 +63,8 @@ class Executor {
   int64_t max_logits_;
   std::vector<Sampler> samplers_;  // one a worker
   std::vector<Span> spans_;
-  std::vector<Row> rows_;
+  std::vector<TokenId> drafted_;  // tokens of the spans that have drafts, one after the other
+  std::vector<Question> questions_;
   std::vector<SpanOutput> outputs_;
 };
 

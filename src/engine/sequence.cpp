@@ -36,8 +36,8 @@ bool SequenceState::is_end(TokenId token) const {
   return std::binary_search(state->end_tokens.begin(), state->end_tokens.end(), token);
 }
 
-std::span<const TokenId> SequenceState::banned() const {
-  if (n_output() < request().min_tokens) {
+std::span<const TokenId> SequenceState::banned(int64_t position) const {
+  if (position - n_prompt() < request().min_tokens) {
     return state->end_tokens;
   }
   return {};

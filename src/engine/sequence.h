@@ -12,6 +12,8 @@
 #include "engine/text_stream.h"
 #include "engine/token_stream.h"
 #include "sample/token_history.h"
+#include "spec/draft_length.h"
+#include "spec/proposer.h"
 
 namespace millrace {
 
@@ -38,8 +40,8 @@ struct SequenceState {
   int64_t n_output() const { return static_cast<int64_t>(tokens.size()) - n_prompt(); }
   const Request& request() const { return state->request; }
   bool is_end(TokenId token) const;
-  // Tokens that must not be drawn next.
-  std::span<const TokenId> banned() const;
+  // Tokens that must not be drawn there.
+  std::span<const TokenId> banned(int64_t position) const;
 
   SequenceId id;
   int choice;
@@ -49,6 +51,12 @@ struct SequenceState {
   bool has_history;
   TokenHistory history;
   TextStream text;
+  Proposer proposer;
+  Acceptance acceptance;
+  std::vector<TokenId> drafts;  // of the next step
+  bool is_decoding = false;     // all but the last token are computed
+  int64_t n_accepted = 0;       // drafts that came true
+  int64_t n_rejected = 0;
   PromptEvent prompt_scores;  // filled as the prompt is computed
   bool is_admitted = false;
   int64_t n_cached = 0;  // tokens of the prompt that were in the cache at the first admission

@@ -45,7 +45,8 @@ struct StepPlan {
 
 // What became of a span, in the order of StepPlan::spans.
 struct SpanResult {
-  int64_t n_appended = 0;    // tokens that the sequence grew by; with drafts, one more than were right
+  int64_t n_appended =
+      0;  // tokens that the sequence grew by; with drafts, one more than were right
   bool is_finished = false;  // it needs nothing more, for whatever reason
   bool is_failed = false;    // finished, and what was computed is not to be used again
 };

@@ -42,6 +42,8 @@ struct Usage {
   int64_t prompt_tokens = 0;
   int64_t cached_tokens = 0;      // of the prompt, taken from the KV cache
   int64_t completion_tokens = 0;  // exactly the TokenEvents of this choice
+  int64_t accepted_drafts = 0;    // tokens guessed by speculation that came true
+  int64_t rejected_drafts = 0;
 };
 
 struct RequestTimings {

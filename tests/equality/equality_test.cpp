@@ -1,6 +1,6 @@
 // The equality matrix: token ids and log probabilities of a request are the same bit for bit alone
-// and among strangers, in any chunking, with any number of threads, after preemption, and whatever
-// part of it was in the cache.
+// and among strangers, in any chunking, with any number of threads, after preemption, whatever part
+// of it was in the cache, and however many of its tokens were guessed.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,11 +21,13 @@ struct Surroundings {
   int n_threads = 1;
   bool has_strangers = false;
   bool has_cache = true;
+  int max_drafts = 0;
 
   std::string describe() const {
     return "chunk " + std::to_string(chunk) + ", threads " + std::to_string(n_threads) +
            (has_strangers ? ", among strangers" : ", alone") +
-           (has_cache ? ", with cache" : ", without cache");
+           (has_cache ? ", with cache" : ", without cache") + ", drafts " +
+           std::to_string(max_drafts);
   }
 };
 
@@ -112,6 +114,7 @@ class Equality : public testing::TestWithParam<DType> {
     EngineOptions options;
     options.n_threads = 1;
     options.has_prefix_cache = false;
+    options.max_drafts = 0;
     TestEngine rig(model_.path(), options);
     expected_ = ask_alone(rig, requests());
   }
@@ -121,6 +124,7 @@ class Equality : public testing::TestWithParam<DType> {
     options.n_threads = around.n_threads;
     options.prefill_chunk = around.chunk;
     options.has_prefix_cache = around.has_cache;
+    options.max_drafts = around.max_drafts;
     return options;
   }
 
@@ -260,6 +264,7 @@ TEST_P(Equality, preempted_sequences_go_on_as_if_nothing_had_happened) {
   std::vector<Answer> expected;
   {
     options.has_prefix_cache = false;
+    options.max_drafts = 0;
     TestEngine ample(model_.path(), options);
     expected = ask_alone(ample, all);
     ASSERT_EQ(ample.engine->stats().preemptions, 0);
@@ -268,6 +273,7 @@ TEST_P(Equality, preempted_sequences_go_on_as_if_nothing_had_happened) {
   options.n_threads = 2;
   for (const bool has_cache : {false, true}) {
     options.has_prefix_cache = has_cache;
+    options.max_drafts = has_cache ? 8 : 0;
     TestEngine tight(model_.path(), options);
     const std::vector<Answer> answers = ask_among_strangers(tight, all, 170);
     for (size_t i = 0; i < all.size(); ++i) {
@@ -277,6 +283,54 @@ TEST_P(Equality, preempted_sequences_go_on_as_if_nothing_had_happened) {
     EXPECT_GE(tight.engine->stats().preemptions, 5);
     EXPECT_GE(tight.engine->stats().recomputed_tokens, has_cache ? 100 : 300);
   }
+}
+
+TEST_P(Equality, drafted_tokens_of_every_number) {
+  for (const int max_drafts : {1, 3, 8, kMaxDrafts}) {
+    for (const bool has_strangers : {false, true}) {
+      const Surroundings around{.n_threads = 2,
+                                .has_strangers = has_strangers,
+                                .has_cache = max_drafts != 3,
+                                .max_drafts = max_drafts};
+      TestEngine rig(model_.path(), options_of(around));
+      for (int round = 0; round < 2; ++round) {  // in the second, answers of the first are guessed
+        check(rig, around);
+      }
+      const EngineStats stats = rig.engine->stats();
+      EXPECT_GT(stats.accepted_drafts, has_strangers ? 0 : 200) << around.describe();
+      EXPECT_GE(stats.rejected_drafts, has_strangers ? 0 : 1) << around.describe();
+    }
+  }
+}
+
+// A stop string, an end token and the token limit may fall inside drafts that were right.
+TEST_P(Equality, answers_that_end_among_their_drafts) {
+  TestEngine plain(model_.path(), options_of({.has_cache = false}));
+  TestEngine drafting(model_.path(), options_of({.max_drafts = 8}));
+  for (const Request& request : requests(60)) {
+    const Answer whole = plain.ask(request);
+    for (const size_t at : {size_t{20}, size_t{35}, size_t{50}}) {
+      Request by_length = request;
+      by_length.max_tokens = static_cast<int64_t>(at);
+      Request by_token = request;
+      by_token.stop_tokens = {whole.ids[at]};
+      by_token.min_tokens = static_cast<int64_t>(at) / 2;
+      Request by_text = request;
+      by_text.stop = {whole.text.substr(whole.text.size() * at / 60, 2)};
+      for (const Request& ending : {by_length, by_token, by_text}) {
+        const Answer expected = plain.ask(ending);
+        drafting.ask(request);
+        const Answer answer = drafting.ask(ending);
+        ASSERT_EQ(answer.ids, expected.ids);
+        ASSERT_EQ(answer.logprobs, expected.logprobs);
+        ASSERT_EQ(answer.text, expected.text);
+        ASSERT_EQ(answer.finish.reason, expected.finish.reason);
+        ASSERT_EQ(answer.finish.usage.completion_tokens, expected.finish.usage.completion_tokens);
+      }
+    }
+  }
+  EXPECT_GT(drafting.engine->stats().accepted_drafts, 100);
+  EXPECT_EQ(plain.engine->stats().accepted_drafts, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Weights,
