@@ -31,7 +31,8 @@ Range share(std::int64_t n, int worker, int n_workers) {
 
 WorkerPool::WorkerPool(int n_workers)
     : n_workers_(n_workers),
-      n_spins_(n_workers <= static_cast<int>(std::thread::hardware_concurrency()) ? kSpins : 0) {
+      n_spins_(n_workers <= static_cast<int>(std::thread::hardware_concurrency()) ? kSpins : 0),
+      claims_(static_cast<std::size_t>(n_workers)) {
   MR_CHECK(n_workers >= 1, "n_workers {}", n_workers);
   threads_.reserve(n_workers - 1);
   for (int worker = 1; worker < n_workers; ++worker) {
@@ -55,13 +56,13 @@ void WorkerPool::run_erased(Trampoline trampoline, const void* task) {
   }
   trampoline_ = trampoline;
   task_ = task;
-  n_running_.store(n_workers_ - 1, std::memory_order_relaxed);
+  n_running_.store(n_workers_, std::memory_order_relaxed);
   // seq_cst pairs with the sleeper's increment: either it sees the new generation or we see it.
-  generation_.fetch_add(1, std::memory_order_seq_cst);
+  const std::uint32_t generation = generation_.fetch_add(1, std::memory_order_seq_cst) + 1;
   if (n_sleeping_.load(std::memory_order_seq_cst) != 0) {
     generation_.notify_all();
   }
-  trampoline(task, 0);
+  run_shares(generation, 0);
   for (int poll = 0; n_running_.load(std::memory_order_acquire) != 0; ++poll) {
     wait_briefly(poll < n_spins_);
   }
@@ -73,6 +74,22 @@ void WorkerPool::work(int worker) {
     seen = wait_for_generation(seen);
     if (is_stopping_) {
       return;
+    }
+    run_shares(seen, worker);
+  }
+}
+
+// All shares of the task that nobody has taken yet, from worker `first` on. A thread that comes
+// late finds none: the claims of a task are made before the next one starts. So whoever makes a
+// claim reads the task it belongs to.
+void WorkerPool::run_shares(std::uint32_t generation, int first) {
+  for (int i = 0; i < n_workers_; ++i) {
+    const int worker = (first + i) % n_workers_;
+    std::atomic<std::uint32_t>& claim = claims_[static_cast<std::size_t>(worker)].generation;
+    std::uint32_t last = generation - 1;
+    if (claim.load(std::memory_order_relaxed) != last ||
+        !claim.compare_exchange_strong(last, generation, std::memory_order_relaxed)) {
+      continue;
     }
     trampoline_(task_, worker);
     n_running_.fetch_sub(1, std::memory_order_release);

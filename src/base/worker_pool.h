@@ -18,8 +18,10 @@ struct Range {
 // longer. The same split for the same arguments, so memory stays with the thread that touched it.
 Range share(std::int64_t n, int worker, int n_workers);
 
-// run() hands one task to every worker and returns when all have finished it, which makes it the
-// barrier between two phases of a step (about 1 us while the workers are awake). Between tasks a
+// run() has a task done for every worker and returns when all is done, which makes it the barrier
+// between two phases of a step (about 1 us while the workers are awake). Each thread takes its own
+// share first and then any that nobody has taken: on a busy machine, where a worker may not get a
+// processor for many phases, the others do its share and nobody waits for it. Between tasks a
 // worker spins for a bounded time, then sleeps on a futex, so an idle pool takes no CPU. With more
 // workers than processors the spin yields at once.
 //
@@ -34,7 +36,8 @@ class WorkerPool {
 
   int size() const { return n_workers_; }
 
-  // Runs task(worker) for worker = 0 .. size()-1; what the tasks wrote is visible to the caller.
+  // Runs task(worker) once for each worker = 0 .. size()-1, on whichever thread; what the tasks
+  // wrote is visible to the caller.
   template <class Task>
   void run(const Task& task) {
     run_erased([](const void* erased, int worker) { (*static_cast<const Task*>(erased))(worker); },
@@ -44,8 +47,14 @@ class WorkerPool {
  private:
   using Trampoline = void (*)(const void*, int);
 
+  // The last task whose share of this worker somebody has taken.
+  struct alignas(64) Claim {
+    std::atomic<std::uint32_t> generation{0};
+  };
+
   void run_erased(Trampoline trampoline, const void* task);
   void work(int worker);
+  void run_shares(std::uint32_t generation, int first);
   std::uint32_t wait_for_generation(std::uint32_t seen);
 
   const int n_workers_;
@@ -55,7 +64,8 @@ class WorkerPool {
   bool is_stopping_ = false;
   alignas(64) std::atomic<std::uint32_t> generation_{0};  // bumped to start a task
   alignas(64) std::atomic<std::uint32_t> n_sleeping_{0};  // workers on the futex of generation_
-  alignas(64) std::atomic<int> n_running_{0};             // workers that have not finished the task
+  alignas(64) std::atomic<int> n_running_{0};             // shares of the task that are not done
+  std::vector<Claim> claims_;                             // one a worker
   std::vector<std::thread> threads_;
 };
 

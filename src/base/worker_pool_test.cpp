@@ -76,5 +76,29 @@ TEST(worker_pool, idle_workers_take_no_processor_time) {
   EXPECT_LT(cpu_seconds() - before, 0.1);  // three spinning workers would take 0.6
 }
 
+TEST(WorkerPool, every_share_is_run_once_whoever_runs_it) {
+  for (const int n_workers : {2, 3, 16}) {
+    WorkerPool pool(n_workers);
+    std::vector<int> n_runs(static_cast<size_t>(n_workers));
+    for (int run = 1; run <= 2000; ++run) {
+      pool.run([&](int worker) { ++n_runs[static_cast<size_t>(worker)]; });
+      ASSERT_EQ(n_runs, std::vector<int>(static_cast<size_t>(n_workers), run));
+    }
+  }
+}
+
+TEST(WorkerPool, nobody_waits_for_a_worker_that_has_no_processor) {
+  // Worker 1 is asleep or late in some of these runs; its share is done all the same.
+  WorkerPool pool(2);
+  int n_by_caller = 0;
+  for (int run = 0; run < 20000 && n_by_caller == 0; ++run) {
+    if (run % 10 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    std::thread::id thread_of[2];
+    pool.run([&](int worker) { thread_of[worker] = std::this_thread::get_id(); });
+    n_by_caller += thread_of[1] == std::this_thread::get_id() ? 1 : 0;
+  }
+  EXPECT_GT(n_by_caller, 0);
+}
+
 }  // namespace
 }  // namespace millrace
