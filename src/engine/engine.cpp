@@ -76,7 +76,8 @@ class Engine::Impl {
  public:
   static Result<std::unique_ptr<Impl>> create(ModelFiles files,
                                               const EngineOptions& options,
-                                              Metrics& metrics);
+                                              Metrics& metrics,
+                                              std::optional<ModelFiles> draft);
   ~Impl();
 
   Result<std::shared_ptr<TokenStream>> submit(Request request, std::function<void()> on_ready);
@@ -86,6 +87,7 @@ class Engine::Impl {
   ModelInfo info;
   RequestLimits limits;
   ModelFiles files;
+  std::optional<ModelFiles> draft_files;
   std::atomic<bool> is_draining{false};
 
  private:
@@ -95,6 +97,9 @@ class Engine::Impl {
         inbox_(static_cast<size_t>(max_waiting)) {}
 
   Result<void> load(const EngineOptions& options, Metrics& metrics);
+  Result<std::unique_ptr<DraftModel>> load_draft(const LoadOptions& options,
+                                                 int64_t n_blocks,
+                                                 int32_t n_vocab);
   std::vector<TokenId> end_tokens_of(const Request& request) const;
   void run();
 
@@ -110,16 +115,34 @@ class Engine::Impl {
 
 Result<std::unique_ptr<Engine::Impl>> Engine::Impl::create(ModelFiles files,
                                                            const EngineOptions& options,
-                                                           Metrics& metrics) {
+                                                           Metrics& metrics,
+                                                           std::optional<ModelFiles> draft) {
   if (auto checked = check_options(options); !checked) {
     return propagate(checked);
   }
   std::unique_ptr<Impl> impl(new Impl(std::move(files), n_workers(options), options.max_waiting));
+  impl->draft_files = std::move(draft);
   if (auto loaded = impl->load(options, metrics); !loaded) {
     return propagate(loaded);
   }
   impl->thread_ = std::thread([raw = impl.get()] { raw->run(); });
   return impl;
+}
+
+Result<std::unique_ptr<DraftModel>> Engine::Impl::load_draft(const LoadOptions& options,
+                                                             int64_t n_blocks,
+                                                             int32_t n_vocab) {
+  auto model = Model::load(*draft_files->gguf, options);
+  if (!model) {
+    return fail(model.error().code, "draft model: {}", model.error().message);
+  }
+  const ModelSpec& spec = (*model)->spec();
+  auto kv = KvMemory::create((*model)->page_format(), spec.n_layers, spec.n_kv_heads, n_blocks);
+  if (!kv) {
+    return fail(kv.error().code, "draft model: {}", kv.error().message);
+  }
+  return std::make_unique<DraftModel>(
+      std::move(*model), std::move(*kv), workers_, std::min(n_vocab, spec.n_vocab));
 }
 
 Result<void> Engine::Impl::load(const EngineOptions& options, Metrics& metrics) {
@@ -135,7 +158,13 @@ Result<void> Engine::Impl::load(const EngineOptions& options, Metrics& metrics) 
                                          : 1.0);
     };
   }
-  const auto plan = plan_memory(files, options);
+  const ModelFiles* draft = draft_files ? &*draft_files : nullptr;
+  if (draft != nullptr) {
+    if (auto checked = check_draft_files(files, *draft); !checked) {
+      return checked;
+    }
+  }
+  const auto plan = plan_memory(files, options, draft);
   if (!plan) {
     return propagate(plan);
   }
@@ -163,10 +192,27 @@ Result<void> Engine::Impl::load(const EngineOptions& options, Metrics& metrics) 
                                          .prefill_chunk = options.prefill_chunk,
                                          .max_logits = max_step_logits(options),
                                          .has_prefix_cache = options.has_prefix_cache};
-  executor_ = std::make_unique<Executor>(
-      std::move(*model), std::move(*kv), workers_, n_vocab, *std::move(logits));
+  std::unique_ptr<DraftModel> draft_model;
+  if (draft != nullptr) {
+    auto loaded = load_draft(load_options, plan->n_blocks, n_vocab);
+    if (!loaded) {
+      return propagate(loaded);
+    }
+    draft_model = *std::move(loaded);
+  }
+  executor_ = std::make_unique<Executor>(std::move(*model),
+                                         std::move(*kv),
+                                         workers_,
+                                         n_vocab,
+                                         *std::move(logits),
+                                         std::move(draft_model));
   loop_ = std::make_unique<EngineLoop>(
-      *executor_, scheduler_limits, options.max_drafts, *files.tokenizer, metrics, counters_);
+      *executor_,
+      scheduler_limits,
+      Speculation{.max_drafts = options.max_drafts, .adapts = options.adapts_drafts},
+      *files.tokenizer,
+      metrics,
+      counters_);
   limits = {
       .n_vocab = n_vocab, .max_model_len = plan->max_model_len, .max_waiting = options.max_waiting};
   info = {.name = files.name,
@@ -300,8 +346,9 @@ Engine::~Engine() = default;
 
 Result<std::unique_ptr<Engine>> Engine::create(ModelFiles files,
                                                EngineOptions options,
-                                               Metrics& metrics) {
-  auto impl = Impl::create(std::move(files), options, metrics);
+                                               Metrics& metrics,
+                                               std::optional<ModelFiles> draft) {
+  auto impl = Impl::create(std::move(files), options, metrics, std::move(draft));
   if (!impl) {
     return propagate(impl);
   }

@@ -43,6 +43,7 @@ struct EngineOptions {
   // memory. No request: nothing of it is counted.
   bool warms_up = false;
   int max_drafts = 8;            // tokens guessed for a sequence in a step; 0: no speculation
+  bool adapts_drafts = true;     // as many as pay; else always max_drafts, for tests
   bool has_prefix_cache = true;  // prompts start behind what has been computed before
   std::function<void(double fraction)> on_load_progress = {};
 };
@@ -79,11 +80,13 @@ struct EngineStats {
 
 class Engine {
  public:
-  // Loads the weights (through options.n_threads workers) and starts the engine thread.
+  // Loads the weights (through options.n_threads workers) and starts the engine thread. draft: a
+  // smaller model with the same tokenizer that guesses tokens ahead.
   // metrics outlives the engine.
   static Result<std::unique_ptr<Engine>> create(ModelFiles files,
                                                 EngineOptions options,
-                                                Metrics& metrics);
+                                                Metrics& metrics,
+                                                std::optional<ModelFiles> draft = std::nullopt);
   ~Engine();  // aborts what still runs
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;

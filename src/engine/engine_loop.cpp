@@ -16,12 +16,12 @@ void add(std::atomic<int64_t>& counter, int64_t amount) {
 
 EngineLoop::EngineLoop(Executor& executor,
                        const SchedulerLimits& limits,
-                       int max_drafts,
+                       const Speculation& speculation,
                        const Tokenizer& tokenizer,
                        Metrics& metrics,
                        SharedCounters& counters)
     : executor_(executor),
-      max_drafts_(max_drafts),
+      speculation_(speculation),
       tokenizer_(tokenizer),
       metrics_(metrics),
       counters_(counters),
@@ -68,8 +68,10 @@ void EngineLoop::step() {
   for (const SpanPlan& span : plan.spans) {
     planned_.push_back(sequences_.at(span.sequence).get());
   }
+  const TimePoint planned = Clock::now();
   const std::span<const SpanOutput> outputs = executor_.run(plan, planned_);
   now_ = Clock::now();
+  note_cost(plan, seconds_between(planned, now_));
   results_.clear();
   ended_.clear();
   for (size_t i = 0; i < plan.spans.size(); ++i) {
@@ -109,37 +111,97 @@ void EngineLoop::end_cancelled() {
 // Guesses for the sequences that decode, as many as are worth their rows. Not while prompts are
 // computed: such a step has no time to spare.
 void EngineLoop::propose() {
-  if (max_drafts_ == 0 || scheduler_.n_waiting() > 0) {
+  if (speculation_.max_drafts == 0 || scheduler_.n_waiting() > 0) {
     return;
   }
-  proposing_.clear();
-  offers_.clear();
-  int64_t n_decoding = 0;
-  for (const auto& [id, sequence] : sequences_) {
-    if (!sequence->is_decoding) {
-      continue;
-    }
-    ++n_decoding;
-    sequence->drafts.clear();
-    // Nobody learns from speed what others were told: a salt keeps to itself.
-    const bool is_open = sequence->request().cache_salt.empty();
-    sequence->proposer.propose(
-        sequence->tokens, max_drafts_, is_open ? &answers_ : nullptr, sequence->drafts);
-    if (!sequence->drafts.empty()) {
-      proposing_.push_back(sequence.get());
-      offers_.push_back({.rate = sequence->acceptance.rate(),
-                         .n_offered = static_cast<int>(sequence->drafts.size())});
-    }
-  }
+  const int64_t n_decoding = collect_offers();
   if (n_decoding < scheduler_.n_running()) {
     return;
   }
-  choose_draft_lengths(step_cost_.rows_per_base(), n_decoding, offers_);
+  if (speculation_.adapts) {
+    choose_draft_lengths(step_cost_.rows_per_base(), n_decoding, offers_);
+  } else {
+    std::ranges::for_each(offers_, [](DraftOffer& offer) { offer.n_used = offer.n_offered; });
+  }
+  draft_with_model();
   for (size_t i = 0; i < offers_.size(); ++i) {
-    if (offers_[i].n_used > 0) {
-      scheduler_.offer_drafts(proposing_[i]->id, offers_[i].n_used);
-    } else {
-      proposing_[i]->acceptance.note_unused();
+    SequenceState& sequence = *proposing_[i];
+    const auto n_drafts = std::min<int64_t>(offers_[i].n_used, std::ssize(sequence.drafts));
+    if (n_drafts > 0) {
+      scheduler_.offer_drafts(sequence.id, n_drafts);
+    } else if (offers_[i].n_used == 0) {
+      acceptance_of(sequence).note_unused();
+    }
+  }
+}
+
+Acceptance& EngineLoop::acceptance_of(SequenceState& sequence) {
+  return sequence.is_model_drafted ? sequence.model_acceptance : sequence.copy_acceptance;
+}
+
+// What each decoding sequence could draft: what followed the same tokens before, else what the
+// draft model would say. Returns how many decode.
+int64_t EngineLoop::collect_offers() {
+  proposing_.clear();
+  offers_.clear();
+  int64_t n_decoding = 0;
+  for (const auto& [id, state] : sequences_) {
+    SequenceState& sequence = *state;
+    if (!sequence.is_decoding) {
+      continue;
+    }
+    ++n_decoding;
+    // Nobody learns from speed what others were told: a salt keeps to itself.
+    const bool is_open = sequence.request().cache_salt.empty();
+    sequence.drafts.clear();
+    sequence.proposer.propose(
+        sequence.tokens, speculation_.max_drafts, is_open ? &answers_ : nullptr, sequence.drafts);
+    sequence.is_model_drafted = sequence.drafts.empty() && executor_.draft_model() != nullptr;
+    const int n_offered = sequence.is_model_drafted ? speculation_.max_drafts
+                                                    : static_cast<int>(sequence.drafts.size());
+    if (n_offered > 0) {
+      proposing_.push_back(&sequence);
+      offers_.push_back({.rate = acceptance_of(sequence).rate(), .n_offered = n_offered});
+    }
+  }
+  const double seconds_per_row = step_cost_.seconds_per_row();
+  for (size_t i = 0; i < offers_.size() && seconds_per_row > 0; ++i) {
+    offers_[i].rows_each =
+        proposing_[i]->is_model_drafted ? seconds_per_draft_ / seconds_per_row : 0;
+  }
+  return n_decoding;
+}
+
+void EngineLoop::draft_with_model() {
+  draft_tasks_.clear();
+  int64_t n_wanted = 0;
+  for (size_t i = 0; i < offers_.size(); ++i) {
+    SequenceState& sequence = *proposing_[i];
+    if (sequence.is_model_drafted && offers_[i].n_used > 0) {
+      n_wanted += offers_[i].n_used;
+      draft_tasks_.push_back({.tokens = sequence.tokens,
+                              .blocks = scheduler_.blocks_of(sequence.id),
+                              .n_computed = sequence.n_draft_computed,
+                              .n_wanted = offers_[i].n_used,
+                              .params = &sequence.request().sampling,
+                              .history = sequence.has_history ? &sequence.history : nullptr,
+                              .seed = sequence.seed,
+                              .banned = sequence.state->end_tokens,
+                              .banned_until = sequence.n_prompt() + sequence.request().min_tokens,
+                              .drafts = &sequence.drafts});
+    }
+  }
+  if (draft_tasks_.empty()) {
+    return;
+  }
+  const TimePoint begin = Clock::now();
+  executor_.draft_model()->draft(draft_tasks_);
+  const double seconds = seconds_since(begin) / static_cast<double>(n_wanted);
+  seconds_per_draft_ += (seconds - seconds_per_draft_) * (seconds_per_draft_ > 0 ? 0.1 : 1);
+  auto task = draft_tasks_.begin();
+  for (size_t i = 0; i < offers_.size(); ++i) {
+    if (proposing_[i]->is_model_drafted && offers_[i].n_used > 0) {
+      proposing_[i]->n_draft_computed = (task++)->n_computed;
     }
   }
 }
@@ -147,13 +209,16 @@ void EngineLoop::propose() {
 void EngineLoop::note_drafts(const SpanPlan& span,
                              const SpanResult& result,
                              SequenceState& sequence) {
+  const int64_t n_accepted = span.n_drafts > 0 ? std::max<int64_t>(result.n_appended - 1, 0) : 0;
+  // What the draft model computed behind the last right guess is of no use.
+  sequence.n_draft_computed =
+      std::min(sequence.n_draft_computed, span.begin + span.count - span.n_drafts + n_accepted);
   if (span.n_drafts == 0) {
     return;
   }
-  const int64_t n_accepted = std::max<int64_t>(result.n_appended - 1, 0);
   const int64_t n_rejected = span.n_drafts - n_accepted;
   if (!result.is_finished) {  // else the rest was not looked at
-    sequence.acceptance.note(n_accepted, span.n_drafts);
+    acceptance_of(sequence).note(n_accepted, span.n_drafts);
   }
   add(counters_.accepted_drafts, n_accepted);
   add(counters_.rejected_drafts, n_rejected);
@@ -164,6 +229,7 @@ void EngineLoop::note_drafts(const SpanPlan& span,
 void EngineLoop::note_admissions(const StepPlan& plan) {
   for (size_t i = plan.spans.size() - plan.admitted.size(); i < plan.spans.size(); ++i) {
     SequenceState& sequence = *sequences_.at(plan.spans[i].sequence);
+    sequence.n_draft_computed = plan.spans[i].begin;
     if (!sequence.is_admitted) {  // else it comes back from preemption
       sequence.is_admitted = true;
       sequence.n_cached = plan.spans[i].begin;
@@ -303,7 +369,8 @@ void EngineLoop::finish(SequenceState& sequence, FinishReason reason, Error erro
     add(counters_.n_queued, -1);
     event.timings.queue_seconds = seconds_between(state.submitted, now_);
   }
-  if (max_drafts_ > 0 && reason != FinishReason::kError && state.request.cache_salt.empty()) {
+  if (speculation_.max_drafts > 0 && reason != FinishReason::kError &&
+      state.request.cache_salt.empty()) {
     const int64_t n_before = std::min<int64_t>(sequence.n_prompt(), NgramIndex::kMaxMatch);
     answers_.add(
         std::span(sequence.tokens).subspan(static_cast<size_t>(sequence.n_prompt() - n_before)));
@@ -348,15 +415,18 @@ void EngineLoop::notify_readers() {
   metrics_.blocks_used.set(static_cast<double>(pool.n_used()));
 }
 
+void EngineLoop::note_cost(const StepPlan& plan, double seconds) {
+  const auto is_decode = [](const SpanPlan& span) { return span.count - span.n_drafts == 1; };
+  if (std::ranges::all_of(plan.spans, is_decode)) {
+    step_cost_.note(plan.n_tokens, seconds);
+  }
+}
+
 void EngineLoop::note_step(const StepPlan& plan, TimePoint begin) {
   add(counters_.steps, 1);
   metrics_.steps.add();
   metrics_.step_seconds.observe(seconds_between(begin, now_));
   metrics_.step_tokens.observe(static_cast<double>(plan.n_tokens));
-  const auto is_decode = [](const SpanPlan& span) { return span.count - span.n_drafts == 1; };
-  if (std::ranges::all_of(plan.spans, is_decode)) {
-    step_cost_.note(plan.n_tokens, seconds_between(begin, now_));
-  }
   if (!plan.preempted.empty()) {
     add(counters_.preemptions, static_cast<int64_t>(plan.preempted.size()));
     metrics_.preemptions.add(static_cast<double>(plan.preempted.size()));

@@ -31,11 +31,16 @@ struct SharedCounters {
   std::atomic<int64_t> rejected_drafts{0};
 };
 
+struct Speculation {
+  int max_drafts = 0;  // tokens guessed for a sequence in a step
+  bool adapts = true;  // fewer where they do not pay
+};
+
 class EngineLoop {
  public:
   EngineLoop(Executor& executor,
              const SchedulerLimits& limits,
-             int max_drafts,
+             const Speculation& speculation,
              const Tokenizer& tokenizer,
              Metrics& metrics,
              SharedCounters& counters);
@@ -52,6 +57,10 @@ class EngineLoop {
 
   void end_cancelled();
   void propose();
+  int64_t collect_offers();
+  void draft_with_model();
+  static Acceptance& acceptance_of(SequenceState& sequence);
+  void note_cost(const StepPlan& plan, double seconds);
   void note_drafts(const SpanPlan& span, const SpanResult& result, SequenceState& sequence);
   void note_admissions(const StepPlan& plan);
   SpanResult deliver(const SpanPlan& span, const SpanOutput& output, SequenceState& sequence);
@@ -67,7 +76,7 @@ class EngineLoop {
   void fail_stuck();
 
   Executor& executor_;
-  const int max_drafts_;  // tokens guessed for a sequence in a step; 0: none
+  const Speculation speculation_;
   const Tokenizer& tokenizer_;
   EngineMetrics metrics_;
   SharedCounters& counters_;
@@ -76,7 +85,9 @@ class EngineLoop {
   SequenceId next_id_ = 0;
   TimePoint now_;  // of this step
   StepCost step_cost_;
-  AnswerLog answers_;  // for everybody without a salt
+  AnswerLog answers_;             // for everybody without a salt
+  double seconds_per_draft_ = 0;  // by the draft model
+  std::vector<DraftTask> draft_tasks_;
   std::vector<SequenceState*> proposing_;
   std::vector<DraftOffer> offers_;                        // of each proposing sequence
   std::vector<SequenceState*> planned_;                   // of each span

@@ -359,6 +359,20 @@ TEST_F(EngineTest, options_out_of_range_are_refused) {
   }
 }
 
+TEST(ModelFilesTest, draft_model_must_have_the_same_tokens) {
+  const TestModel model;
+  auto target = open_model_files(model.path());
+  auto draft = open_model_files(model.path());
+  ASSERT_TRUE(target && draft);
+  EXPECT_TRUE(check_draft_files(*target, *draft));
+  auto demo = open_model_files(MILLRACE_SOURCE_DIR "/models/demo/demo-draft.gguf");
+  ASSERT_TRUE(demo) << demo.error().message;
+  const auto refused = check_draft_files(*target, *demo);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_THAT(refused.error().message, HasSubstr("token "));
+}
+
 TEST(ModelFilesTest, folder_and_missing_file_are_clear_errors) {
   const auto folder = open_model_files(std::filesystem::temp_directory_path().string());
   ASSERT_FALSE(folder);

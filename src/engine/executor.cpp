@@ -6,8 +6,12 @@
 
 namespace millrace {
 
-Executor::Executor(
-    std::unique_ptr<Model> model, KvMemory kv, WorkerPool& workers, int32_t n_vocab, Buffer logits)
+Executor::Executor(std::unique_ptr<Model> model,
+                   KvMemory kv,
+                   WorkerPool& workers,
+                   int32_t n_vocab,
+                   Buffer logits,
+                   std::unique_ptr<DraftModel> draft_model)
     : model_(std::move(model)),
       kv_(std::move(kv)),
       workers_(workers),
@@ -15,6 +19,7 @@ Executor::Executor(
       row_stride_(model_->spec().n_vocab),
       logits_(std::move(logits)),
       max_logits_(static_cast<int64_t>(logits_.size() / sizeof(float)) / row_stride_),
+      draft_model_(std::move(draft_model)),
       samplers_(static_cast<size_t>(workers.size()), Sampler(model_->isa())) {
   MR_CHECK(n_vocab > 0 && n_vocab <= row_stride_, "vocabulary {} row {}", n_vocab, row_stride_);
 }
@@ -49,6 +54,13 @@ void Executor::forward(const StepPlan& plan, std::span<SequenceState* const> seq
   model_->forward({.spans = spans_},
                   kv_,
                   {logits_.as<float>(), static_cast<size_t>(plan.n_logits * row_stride_)});
+  for (size_t i = 0; draft_model_ != nullptr && i < plan.spans.size(); ++i) {
+    const SpanPlan& span = plan.spans[i];
+    if (span.count - span.n_drafts > 1 && sequences[i]->n_draft_computed == span.begin) {
+      draft_model_->compute({&spans_[i], 1});
+      sequences[i]->n_draft_computed = span.begin + span.count;
+    }
+  }
 }
 
 // Which row answers what. A row predicts the token after its own.
@@ -128,6 +140,9 @@ std::span<const SpanOutput> Executor::run(const StepPlan& plan,
                                           std::span<SequenceState* const> sequences) {
   for (const BlockCopy& copy : plan.copies) {
     kv_.copy_block(copy.from, copy.to);
+    if (draft_model_ != nullptr) {
+      draft_model_->kv().copy_block(copy.from, copy.to);
+    }
   }
   if (!plan.spans.empty()) {
     forward(plan, sequences);

@@ -13,6 +13,7 @@
 #include "kv/kv_memory.h"
 #include "model/model.h"
 #include "sample/sampler.h"
+#include "spec/draft_model.h"
 
 namespace millrace {
 
@@ -31,7 +32,11 @@ class Executor {
            KvMemory kv,
            WorkerPool& workers,
            int32_t n_vocab,
-           Buffer logits);
+           Buffer logits,
+           std::unique_ptr<DraftModel> draft_model = nullptr);
+
+  // The model that guesses, null: none. run() keeps its KV in step with prompts and copies.
+  DraftModel* draft_model() { return draft_model_.get(); }
 
   // sequences: those of the plan's spans, in their order. The answer is valid until the next run.
   std::span<const SpanOutput> run(const StepPlan& plan, std::span<SequenceState* const> sequences);
@@ -61,6 +66,7 @@ class Executor {
   int64_t row_stride_;
   Buffer logits_;  // [max_logits, row_stride] floats, committed when first used
   int64_t max_logits_;
+  std::unique_ptr<DraftModel> draft_model_;
   std::vector<Sampler> samplers_;  // one a worker
   std::vector<Span> spans_;
   std::vector<TokenId> drafted_;  // tokens of the spans that have drafts, one after the other

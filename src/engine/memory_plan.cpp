@@ -156,20 +156,30 @@ int64_t max_step_logits(const EngineOptions& options) {
   return options.max_sequences + kBlockTokens;
 }
 
-Result<MemoryPlan> plan_memory(const ModelFiles& files, const EngineOptions& options) {
-  const ModelSpec& spec = files.spec;
-  const PageFormat format{options.kv_type.value_or(default_kv_type(*files.gguf)), spec.head_dim};
-  const MemoryNeed need = memory_need(*files.gguf, spec, format, max_step_tokens(options));
-  return plan_memory(
-      {.weight_bytes = static_cast<int64_t>(need.weight_bytes),
-       .scratch_bytes = static_cast<int64_t>(need.scratch.total(n_workers(options))),
-       .logits_bytes = max_step_logits(options) * spec.n_vocab * int64_t{sizeof(float)},
-       .block_bytes = static_cast<int64_t>(kv_block_bytes(format, spec.n_layers, spec.n_kv_heads)),
-       .free_bytes = free_memory_bytes(),
-       .context_length = spec.context_length,
-       .max_sequences = options.max_sequences,
-       .max_model_len = options.max_model_len,
-       .kv_memory = options.kv_memory});
+Result<MemoryPlan> plan_memory(const ModelFiles& files,
+                               const EngineOptions& options,
+                               const ModelFiles* draft) {
+  MemoryPlanInput input{
+      .logits_bytes = max_step_logits(options) * files.spec.n_vocab * int64_t{sizeof(float)},
+      .free_bytes = free_memory_bytes(),
+      .context_length = files.spec.context_length,
+      .max_sequences = options.max_sequences,
+      .max_model_len = options.max_model_len,
+      .kv_memory = options.kv_memory};
+  const auto add = [&](const ModelFiles& model) {
+    const ModelSpec& spec = model.spec;
+    const PageFormat format{options.kv_type.value_or(default_kv_type(*model.gguf)), spec.head_dim};
+    const MemoryNeed need = memory_need(*model.gguf, spec, format, max_step_tokens(options));
+    input.weight_bytes += static_cast<int64_t>(need.weight_bytes);
+    input.scratch_bytes += static_cast<int64_t>(need.scratch.total(n_workers(options)));
+    input.block_bytes +=
+        static_cast<int64_t>(kv_block_bytes(format, spec.n_layers, spec.n_kv_heads));
+  };
+  add(files);
+  if (draft != nullptr) {
+    add(*draft);
+  }
+  return plan_memory(input);
 }
 
 }  // namespace millrace

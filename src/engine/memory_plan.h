@@ -53,8 +53,11 @@ struct MemoryPlan {
 // that was asked for, or one sequence of max_model_len does not fit; the message tells both sizes.
 Result<MemoryPlan> plan_memory(const MemoryPlanInput& input);
 
-// The plan of Engine::create, from the files alone.
-Result<MemoryPlan> plan_memory(const ModelFiles& files, const EngineOptions& options);
+// The plan of Engine::create, from the files alone. draft: the draft model's, whose KV lies beside
+// the target's, block by block; null: none.
+Result<MemoryPlan> plan_memory(const ModelFiles& files,
+                               const EngineOptions& options,
+                               const ModelFiles* draft = nullptr);
 
 // Compute threads of an engine, and what one of its steps may hold.
 int n_workers(const EngineOptions& options);

@@ -1,5 +1,8 @@
 #include "engine/model_files.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 #include <vector>
@@ -10,9 +13,9 @@ namespace millrace {
 namespace {
 
 // Reads one optional key into a field; false and the error when its type is wrong.
-class FieldReader {
+class MetadataReader {
  public:
-  explicit FieldReader(const GgufMetadata& metadata) : metadata_(metadata) {}
+  explicit MetadataReader(const GgufMetadata& metadata) : metadata_(metadata) {}
 
   template <class T, class Field>
   void read(std::string_view key, Field& field) {
@@ -36,7 +39,7 @@ class FieldReader {
 
 Result<Tokenizer> read_tokenizer(const GgufMetadata& metadata) {
   GgufTokenizerFields fields;
-  FieldReader reader(metadata);
+  MetadataReader reader(metadata);
   reader.read<std::string_view>("tokenizer.ggml.model", fields.model);
   reader.read<std::string_view>("tokenizer.ggml.pre", fields.pre);
   reader.read<std::vector<std::string_view>>("tokenizer.ggml.tokens", fields.tokens);
@@ -124,6 +127,27 @@ Result<ModelFiles> parse_model_files(std::span<const std::byte> bytes, std::stri
     return propagate(gguf);
   }
   return read_all(std::move(*gguf), std::move(name));
+}
+
+Result<void> check_draft_files(const ModelFiles& target, const ModelFiles& draft) {
+  const Tokenizer& one = *target.tokenizer;
+  const Tokenizer& other = *draft.tokenizer;
+  for (TokenId id = 0; id < std::max(one.vocab_size(), other.vocab_size()); ++id) {
+    const auto text_of = [&](const Tokenizer& tokenizer) {
+      return id < tokenizer.vocab_size() ? fmt::format("\"{}\"", tokenizer.token_text(id))
+                                         : std::string("none");
+    };
+    if (text_of(one) != text_of(other)) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "the draft model {} has another tokenizer than {}: token {} is {} against {}",
+                  draft.name,
+                  target.name,
+                  id,
+                  text_of(other),
+                  text_of(one));
+    }
+  }
+  return {};
 }
 
 }  // namespace millrace

@@ -30,4 +30,8 @@ Result<ModelFiles> open_model_files(const std::string& path);
 // The bytes of a GGUF file that stay alive as long as the result: the embedded model.
 Result<ModelFiles> parse_model_files(std::span<const std::byte> bytes, std::string name);
 
+// Can the draft model guess for the target? Their tokenizers must agree, token for token; a wider
+// embedding or head does not matter. kInvalidArgument names the first token that differs.
+Result<void> check_draft_files(const ModelFiles& target, const ModelFiles& draft);
+
 }  // namespace millrace

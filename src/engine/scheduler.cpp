@@ -115,6 +115,13 @@ void Scheduler::offer_drafts(SequenceId id, int64_t n_drafts) {
   entry->n_drafts = n_drafts;
 }
 
+std::span<const BlockId> Scheduler::blocks_of(SequenceId id) const {
+  const auto entry =
+      std::find_if(running_.begin(), running_.end(), [&](const Entry& e) { return e.id == id; });
+  MR_CHECK(entry != running_.end(), "sequence {} does not run", id);
+  return entry->blocks;
+}
+
 // Blocks it must be able to take to start running.
 int64_t Scheduler::n_admission_blocks(const Entry& entry) const {
   return blocks_for(reserves_maximum(entry) ? n_maximum(entry) : entry.n_known,
@@ -362,6 +369,7 @@ void Scheduler::apply_preemption(SequenceId id) {
   counters_.n_preemptions += 1;
   pool_.release(entry.blocks);
   entry.blocks.clear();
+  entry.n_drafts = 0;
   entry.n_given_up = entry.n_computed;
   entry.n_computed = 0;
   entry.n_published = 0;

@@ -3,6 +3,7 @@
 // it looks at tokens to find them in the cache and never at what they mean. Engine thread.
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -80,6 +81,9 @@ class Scheduler {
   // Guesses at the tokens that follow: as many as budget, rows and free blocks allow are verified
   // in the next step, in which the sequence must be decoding, and then forgotten.
   void offer_drafts(SequenceId id, int64_t n_drafts);
+
+  // The block table of a running sequence; until the next apply() or remove().
+  std::span<const BlockId> blocks_of(SequenceId id) const;
 
   // Changes nothing but scratch memory. At most one plan at a time, followed by its apply().
   StepPlan plan();

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <random>
 
 #include "engine/fake_executor.h"
@@ -152,9 +153,11 @@ class SchedulerFuzz {
   }
 
   void offer_drafts() {
+    offered_.clear();
     for (const SequenceId id : decoding_) {
       if (executor_.sequences().contains(id)) {
-        scheduler_.offer_drafts(id, below(6));
+        offered_[id] = below(6);
+        scheduler_.offer_drafts(id, offered_[id]);
       }
     }
   }
@@ -177,6 +180,7 @@ class SchedulerFuzz {
     ASSERT_TRUE(!plan.is_empty() || scheduler_.is_idle()) << "a step without progress";
     for (const SpanPlan& span : plan.spans) {
       const int64_t end = span.begin + span.count - span.n_drafts;
+      ASSERT_LE(span.n_drafts, offered_[span.sequence]);
       const auto& sequence = executor_.sequences().at(span.sequence);
       // The edge is the request's own: its end, or a multiple of the chunk or of a block.
       ASSERT_TRUE(end == sequence.n_known() || end % limits_.block_tokens == 0);
@@ -194,6 +198,7 @@ class SchedulerFuzz {
   FakeExecutor executor_;
   SequenceId next_id_ = 0;
   std::vector<SequenceId> decoding_;
+  std::map<SequenceId, int64_t> offered_;   // drafts for this step
   std::vector<std::vector<TokenId>> last_;  // prompts
   FuzzTotals totals_;
 };

@@ -52,10 +52,13 @@ struct SequenceState {
   TokenHistory history;
   TextStream text;
   Proposer proposer;
-  Acceptance acceptance;
-  std::vector<TokenId> drafts;  // of the next step
-  bool is_decoding = false;     // all but the last token are computed
-  int64_t n_accepted = 0;       // drafts that came true
+  Acceptance copy_acceptance;   // of drafts from tokens seen before
+  Acceptance model_acceptance;  // of those by the draft model
+  bool is_model_drafted = false;
+  int64_t n_draft_computed = 0;  // tokens whose KV the draft model has
+  std::vector<TokenId> drafts;   // of the next step
+  bool is_decoding = false;      // all but the last token are computed
+  int64_t n_accepted = 0;        // drafts that came true
   int64_t n_rejected = 0;
   PromptEvent prompt_scores;  // filled as the prompt is computed
   bool is_admitted = false;

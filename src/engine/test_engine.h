@@ -74,16 +74,22 @@ inline std::map<int, Answer> read_all(TokenStream& stream) {
 }
 
 struct TestEngine {
-  explicit TestEngine(const std::string& path, EngineOptions options = {}) {
+  explicit TestEngine(const std::string& path,
+                      EngineOptions options = {},
+                      const std::string& draft_path = {}) {
     auto files = open_model_files(path);
     EXPECT_TRUE(files) << files.error().message;
+    std::optional<ModelFiles> draft;
+    if (!draft_path.empty()) {
+      draft = *open_model_files(draft_path);
+    }
     if (options.n_threads == 0) {
       options.n_threads = 2;
     }
     if (!options.kv_memory) {
       options.kv_memory = 16 << 20;
     }
-    auto created = Engine::create(std::move(*files), options, metrics);
+    auto created = Engine::create(std::move(*files), options, metrics, std::move(draft));
     EXPECT_TRUE(created) << created.error().message;
     engine = std::move(*created);
   }

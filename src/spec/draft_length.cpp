@@ -34,6 +34,10 @@ double StepCost::rows_per_base() const {
   return std::clamp(base / per_row, 0.0, kMaxRowsPerBase);
 }
 
+double StepCost::seconds_per_row() const {
+  return weight_ > 0 ? seconds_ / (rows_per_base() * weight_ + rows_) : 0;
+}
+
 void Acceptance::note(int64_t n_accepted, int64_t n_drafted) {
   for (int64_t i = 0; i < n_accepted; ++i) {
     rate_ += (1 - rate_) * kLearn;
@@ -55,24 +59,25 @@ void choose_draft_lengths(double rows_per_base, int64_t n_rows, std::span<DraftO
   }
   while (true) {
     DraftOffer* best = nullptr;
-    double best_chance = 0;
+    double best_gain = 0;  // tokens for the time of a row
     for (DraftOffer& offer : offers) {
       double chance = offer.rate;
       for (int i = 0; i < offer.n_used; ++i) {
         chance *= offer.rate;
       }
-      if (offer.n_used < offer.n_offered && chance > best_chance) {
+      const double gain = chance / (1 + offer.rows_each);
+      if (offer.n_used < offer.n_offered && gain > best_gain) {
         best = &offer;
-        best_chance = chance;
+        best_gain = gain;
       }
     }
-    // One more row gives best_chance tokens; the step as it is gives n_tokens / time a row.
-    if (best == nullptr || best_chance * time <= n_tokens) {
+    // The step as it is gives n_tokens / time for the time of a row.
+    if (best == nullptr || best_gain * time <= n_tokens) {
       return;
     }
     ++best->n_used;
-    time += 1;
-    n_tokens += best_chance;
+    time += 1 + best->rows_each;
+    n_tokens += best_gain * (1 + best->rows_each);
   }
 }
 

@@ -15,6 +15,7 @@ class StepCost {
 
   // Rows that take as long as a step without any; large when memory is what a step waits for.
   double rows_per_base() const;
+  double seconds_per_row() const;  // 0: no step yet
 
  private:
   static constexpr double kForget = 0.98;  // weight of a step against the one after it
@@ -46,7 +47,8 @@ class Acceptance {
 struct DraftOffer {
   double rate = 0;  // chance of each token, given those before it
   int n_offered = 0;
-  int n_used = 0;  // what choose_draft_lengths says
+  double rows_each = 0;  // what guessing one more takes, in rows of a step
+  int n_used = 0;        // what choose_draft_lengths says
 };
 
 // Uses drafts, the likeliest first, while one more raises the tokens that the step gives for its

@@ -56,6 +56,7 @@ TEST(DraftLength, choice_gives_the_most_tokens_for_its_time) {
     for (DraftOffer& offer : offers) {
       offer.rate = static_cast<double>(random() % 100) / 100;
       offer.n_offered = static_cast<int>(random() % 7);
+      offer.rows_each = round % 2 == 0 ? 0 : static_cast<double>(random() % 20) / 10;
     }
     const auto speed = [&](int a, int b) {
       double n_tokens = static_cast<double>(n_rows);
@@ -67,7 +68,8 @@ TEST(DraftLength, choice_gives_the_most_tokens_for_its_time) {
           n_tokens += chance;
         }
       }
-      return n_tokens / (base + static_cast<double>(n_rows + a + b));
+      return n_tokens / (base + static_cast<double>(n_rows) + a * (1 + offers[0].rows_each) +
+                         b * (1 + offers[1].rows_each));
     };
     double best = 0;
     for (int a = 0; a <= offers[0].n_offered; ++a) {

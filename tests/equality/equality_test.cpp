@@ -125,6 +125,7 @@ class Equality : public testing::TestWithParam<DType> {
     options.prefill_chunk = around.chunk;
     options.has_prefix_cache = around.has_cache;
     options.max_drafts = around.max_drafts;
+    options.adapts_drafts = false;
     return options;
   }
 
@@ -300,6 +301,53 @@ TEST_P(Equality, drafted_tokens_of_every_number) {
       EXPECT_GT(stats.accepted_drafts, has_strangers ? 0 : 200) << around.describe();
       EXPECT_GE(stats.rejected_drafts, has_strangers ? 0 : 1) << around.describe();
     }
+  }
+}
+
+// The draft model is the target itself: it draws with the same noise, so every guess is right.
+TEST_P(Equality, draft_model_that_is_the_target_is_always_right) {
+  for (const bool has_strangers : {false, true}) {
+    const Surroundings around{.n_threads = 2, .has_strangers = has_strangers, .max_drafts = 5};
+    TestEngine rig(model_.path(), options_of(around), model_.path());
+    std::vector<Request> all = requests();
+    for (size_t i = 0; i < all.size(); ++i) {
+      all[i].cache_salt = std::to_string(i);  // no guesses from earlier answers
+    }
+    const std::vector<Answer> answers =
+        has_strangers ? ask_among_strangers(rig, all, 60) : ask_alone(rig, all);
+    int64_t n_accepted = 0;
+    int64_t n_rejected = 0;
+    for (size_t i = 0; i < all.size(); ++i) {
+      expect_same(answers[i], expected_[i]);
+      ASSERT_FALSE(HasFatalFailure()) << "request " << i;
+      n_accepted += answers[i].finish.usage.accepted_drafts;
+      n_rejected += answers[i].finish.usage.rejected_drafts;
+    }
+    EXPECT_GT(n_accepted, has_strangers ? 0 : 300);
+    EXPECT_EQ(n_rejected, 0);
+  }
+}
+
+// Another rounding of the same weights: right now and then.
+TEST_P(Equality, draft_model_that_is_wrong_now_and_then) {
+  const TestModel other(GetParam() == DType::kQ4_0 ? DType::kQ8_0 : DType::kQ4_0);
+  EngineOptions options = options_of({.n_threads = 2, .max_drafts = 4});
+  options.max_model_len = 1'024;
+  for (const bool is_tight : {false, true}) {
+    TestEngine rig(model_.path(), options, other.path());
+    const std::vector<Answer> answers =
+        is_tight ? ask_among_strangers(rig, requests(), 170) : ask_alone(rig, requests());
+    for (size_t i = 0; i < answers.size(); ++i) {
+      expect_same(answers[i], expected_[i]);
+      ASSERT_FALSE(HasFatalFailure()) << "request " << i;
+    }
+    const EngineStats stats = rig.engine->stats();
+    EXPECT_EQ(stats.preemptions > 0, is_tight);
+    if (!is_tight) {
+      EXPECT_GT(stats.accepted_drafts, 20);
+      EXPECT_GT(stats.rejected_drafts, 20);
+    }
+    options.kv_memory = 30 * rig.engine->info().kv_bytes_per_token * kBlockTokens;
   }
 }
 

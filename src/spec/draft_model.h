@@ -1,0 +1,70 @@
+#pragma once
+// Drafts by a smaller model with the same vocabulary. It draws with the noise of the target (same
+// seed, same position), so where the two distributions agree they draw the same token, at any
+// temperature (the coupling of Gumbel-max draws). Owned by the engine thread; phases run on the
+// workers.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/buffer.h"
+#include "base/worker_pool.h"
+#include "kv/kv_memory.h"
+#include "model/model.h"
+#include "sample/sampler.h"
+
+namespace millrace {
+
+// A sequence that wants drafts.
+struct DraftTask {
+  std::span<const TokenId> tokens;  // all there are
+  std::span<const BlockId> blocks;  // its table; drafts end where it ends
+  int64_t n_computed = 0;           // tokens whose KV this model has; draft() catches up
+  int n_wanted = 0;
+
+  const SamplingParams* params = nullptr;
+  TokenHistory* history = nullptr;  // null when no penalty is set; left as it was
+  uint64_t seed = 0;
+  std::span<const TokenId> banned = {};  // below the position banned_until
+  int64_t banned_until = 0;
+
+  std::vector<TokenId>* drafts = nullptr;  // empty; what was drafted
+};
+
+class DraftModel {
+ public:
+  // kv has as many blocks as the target's: both keep a block's tokens under the same id.
+  // n_vocab: tokens that may be drawn.
+  DraftModel(std::unique_ptr<Model> model, KvMemory kv, WorkerPool& workers, int32_t n_vocab);
+
+  KvMemory& kv() { return kv_; }
+  const Model& model() const { return *model_; }
+
+  // Only computes KV, up to this model's own window.
+  void compute(std::span<const Span> spans);
+
+  // Brings each task's KV up to all its tokens, then drafts one token after the other for all tasks
+  // at once. A position whose KV is wrong (cached by a sequence that had ended before this model
+  // saw it) costs acceptance and nothing else.
+  void draft(std::span<DraftTask> tasks);
+
+ private:
+  int64_t n_window() const { return model_->spec().context_length; }
+  void catch_up(std::span<DraftTask> tasks);
+  void draw(std::span<DraftTask> tasks);
+
+  std::unique_ptr<Model> model_;
+  KvMemory kv_;
+  WorkerPool& workers_;
+  int32_t n_vocab_;
+  int64_t row_stride_;
+  std::vector<Sampler> samplers_;  // one a worker
+  std::vector<float> logits_;      // [tasks, row_stride]
+  std::vector<Span> spans_;
+  std::vector<size_t> active_;   // tasks of spans_
+  std::vector<TokenId> latest_;  // of each task
+};
+
+}  // namespace millrace
