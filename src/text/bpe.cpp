@@ -83,7 +83,7 @@ Result<Bpe> Bpe::create(const TokenizerSpec& spec,
     }
   }
   const bool is_scored = spec.merges.empty() && !bpe.is_byte_level_;
-  const Result<bool> done = is_scored ? bpe.add_scored_pairs(spec, strings) : bpe.add_merges(spec);
+  const Result<void> done = is_scored ? bpe.add_scored_pairs(spec, strings) : bpe.add_merges(spec);
   if (!done) {
     return propagate(done);
   }
@@ -115,7 +115,7 @@ TokenId Bpe::find_or_add_symbol(std::string_view text) {
   return id;
 }
 
-Result<bool> Bpe::add_merges(const TokenizerSpec& spec) {
+Result<void> Bpe::add_merges(const TokenizerSpec& spec) {
   std::string joined;
   rules_ = MergeTable(spec.merges.size());
   cuts_at_spaces_ = !is_byte_level_;
@@ -138,12 +138,12 @@ Result<bool> Bpe::add_merges(const TokenizerSpec& spec) {
       cuts_at_spaces_ = cuts_at_spaces_ && word_end(joined) == joined.size();
     }
   }
-  return true;
+  return {};
 }
 
 // As SentencePiece and llama.cpp do: two neighbours merge when their text together is a token, and
 // the token with the highest score goes first. Equal scores share a rank, so the leftmost goes.
-Result<bool> Bpe::add_scored_pairs(const TokenizerSpec& spec, const TokenStrings& strings) {
+Result<void> Bpe::add_scored_pairs(const TokenizerSpec& spec, const TokenStrings& strings) {
   std::vector<TokenId> order;
   std::size_t n_bytes = 0;
   for (TokenId id = 0; id < strings.size(); ++id) {
@@ -190,7 +190,7 @@ Result<bool> Bpe::add_scored_pairs(const TokenizerSpec& spec, const TokenStrings
   for (const Pair& pair : pairs) {
     rules_.add(pair.left, pair.right, pair.rule);
   }
-  return true;
+  return {};
 }
 
 void Bpe::encode(std::string_view piece, BpeScratch& scratch, std::vector<TokenId>& ids) const {

@@ -43,8 +43,8 @@ class Bpe {
  private:
   Bpe(const TokenizerSpec& spec, const TokenIndex& index);
 
-  Result<bool> add_merges(const TokenizerSpec& spec);
-  Result<bool> add_scored_pairs(const TokenizerSpec& spec, const TokenStrings& strings);
+  Result<void> add_merges(const TokenizerSpec& spec);
+  Result<void> add_scored_pairs(const TokenizerSpec& spec, const TokenStrings& strings);
   TokenId find_symbol(std::string_view text) const;
   TokenId find_or_add_symbol(std::string_view text);
 

@@ -71,7 +71,7 @@ std::string bytes_of_token(const TokenizerSpec& spec, std::size_t id, bool is_ad
   return replace_space_marks(text);
 }
 
-Result<bool> check_spec(const TokenizerSpec& spec) {
+Result<void> check_spec(const TokenizerSpec& spec) {
   const std::size_t n = spec.tokens.size();
   if (n == 0 || n > kMaxTokens) {
     return fail(ErrorCode::kCorrupt, "[tokenizer] {} tokens", n);
@@ -114,7 +114,7 @@ Result<bool> check_spec(const TokenizerSpec& spec) {
       }
     }
   }
-  return true;
+  return {};
 }
 
 // Merges of byte-level vocabularies are spelled like the tokens; merging works on bytes.
@@ -150,7 +150,7 @@ struct Tokenizer::Parts {
   std::optional<Bpe> bpe;
   mutable ScratchPool<Scratch> pool;
 
-  Result<bool> fill(TokenizerSpec spec);
+  Result<void> fill(TokenizerSpec spec);
   void fill_added(std::vector<AddedToken> added);
   std::vector<TokenId> encode(std::string_view text,
                               const InputRanges& input,
@@ -165,8 +165,8 @@ struct Tokenizer::Parts {
                      std::vector<TokenId>& ids) const;
 };
 
-Result<bool> Tokenizer::Parts::fill(TokenizerSpec spec) {
-  const Result<bool> checked = check_spec(spec);
+Result<void> Tokenizer::Parts::fill(TokenizerSpec spec) {
+  const Result<void> checked = check_spec(spec);
   if (!checked) {
     return checked;
   }
@@ -212,7 +212,7 @@ Result<bool> Tokenizer::Parts::fill(TokenizerSpec spec) {
   }
   pre_tokenizer.emplace(std::move(*new_pre_tokenizer));
   fill_added(std::move(spec.added_tokens));
-  return true;
+  return {};
 }
 
 void Tokenizer::Parts::fill_added(std::vector<AddedToken> added) {
@@ -306,7 +306,7 @@ Tokenizer::~Tokenizer() = default;
 
 Result<Tokenizer> Tokenizer::create(TokenizerSpec spec) {
   auto parts = std::make_unique<Parts>();
-  const Result<bool> filled = parts->fill(std::move(spec));
+  const Result<void> filled = parts->fill(std::move(spec));
   if (!filled) {
     return propagate(filled);
   }

@@ -53,7 +53,7 @@ bool is_byte_token(std::string_view text) {
   return text.size() == 6 && text.starts_with("<0x") && text.ends_with('>');
 }
 
-Result<bool> read_vocabulary(const dom::element& model, TokenizerSpec& spec) {
+Result<void> read_vocabulary(const dom::element& model, TokenizerSpec& spec) {
   dom::object vocabulary;
   if (model["vocab"].get(vocabulary) != simdjson::SUCCESS) {
     return corrupt("model.vocab is not an object");
@@ -69,7 +69,7 @@ Result<bool> read_vocabulary(const dom::element& model, TokenizerSpec& spec) {
     const bool is_byte = has_byte_fallback && is_byte_token(text);
     set_token(spec, *id, text, is_byte ? TokenType::kByte : TokenType::kNormal);
   }
-  return true;
+  return {};
 }
 
 Result<Merge> read_merge(const dom::element& entry) {
@@ -90,7 +90,7 @@ Result<Merge> read_merge(const dom::element& entry) {
   return Merge{std::string(left), std::string(right)};
 }
 
-Result<bool> read_model(const dom::element& document, TokenizerSpec& spec) {
+Result<void> read_model(const dom::element& document, TokenizerSpec& spec) {
   dom::element model;
   if (document["model"].get(model) != simdjson::SUCCESS || !model.is_object()) {
     return corrupt("there is no model");
@@ -114,7 +114,7 @@ Result<bool> read_model(const dom::element& document, TokenizerSpec& spec) {
   if (model["dropout"].get(dropout) == simdjson::SUCCESS && dropout > 0) {
     return fail(ErrorCode::kUnsupported, "[tokenizer.json] model.dropout is not supported");
   }
-  const Result<bool> vocabulary = read_vocabulary(model, spec);
+  const Result<void> vocabulary = read_vocabulary(model, spec);
   if (!vocabulary) {
     return vocabulary;
   }
@@ -133,7 +133,7 @@ Result<bool> read_model(const dom::element& document, TokenizerSpec& spec) {
   if (unknown != spec.tokens.end() && !unknown->empty()) {
     spec.unknown = static_cast<TokenId>(unknown - spec.tokens.begin());
   }
-  return true;
+  return {};
 }
 
 // Some files forget the flag on tokens that plainly are control tokens, and llama.cpp's converter
@@ -145,10 +145,10 @@ bool looks_like_control(std::string_view text) {
          text == "<mask>" || text == "<2mass>" || text == "[@BOS@]";
 }
 
-Result<bool> read_added_tokens(const dom::element& document, TokenizerSpec& spec) {
+Result<void> read_added_tokens(const dom::element& document, TokenizerSpec& spec) {
   dom::array added;
   if (document["added_tokens"].get(added) != simdjson::SUCCESS) {
-    return true;
+    return {};
   }
   for (const dom::element& entry : added) {
     dom::element id_value;
@@ -173,7 +173,7 @@ Result<bool> read_added_tokens(const dom::element& document, TokenizerSpec& spec
     set_token(spec, *id, text, is_control ? TokenType::kControl : TokenType::kUserDefined);
     spec.added_tokens.push_back(std::move(token));
   }
-  return true;
+  return {};
 }
 
 // "bos_token" is a string or an object with the string in "content".
@@ -235,11 +235,11 @@ std::string make_long_integers_floats(std::string_view text) {
   return out;
 }
 
-Result<bool> read_config(std::string_view text, TokenizerSpec& spec) {
+Result<void> read_config(std::string_view text, TokenizerSpec& spec) {
   dom::parser parser;
   dom::element config;
   if (text.empty()) {
-    return true;
+    return {};
   }
   if (parser.parse(make_long_integers_floats(text)).get(config) != simdjson::SUCCESS ||
       !config.is_object()) {
@@ -250,31 +250,31 @@ Result<bool> read_config(std::string_view text, TokenizerSpec& spec) {
   spec.padding = named_token(config, "pad_token", spec);
   apply_add_token(config, "add_bos_token", spec.bos, spec.prefix);
   apply_add_token(config, "add_eos_token", spec.eos, spec.suffix);
-  return true;
+  return {};
 }
 
-Result<bool> read_generation_config(std::string_view text, std::vector<TokenId>& declared) {
+Result<void> read_generation_config(std::string_view text, std::vector<TokenId>& declared) {
   dom::parser parser;
   dom::element config, eos;
   if (text.empty()) {
-    return true;
+    return {};
   }
   if (parser.parse(text.data(), text.size()).get(config) != simdjson::SUCCESS) {
     return fail(ErrorCode::kCorrupt, "[generation_config.json] is not JSON");
   }
   if (config["eos_token_id"].get(eos) != simdjson::SUCCESS) {
-    return true;
+    return {};
   }
   dom::array list;
   if (eos.get(list) != simdjson::SUCCESS) {
     const Result<TokenId> id = get_id(eos);
     declared.push_back(id.value_or(kNoToken));
-    return true;
+    return {};
   }
   for (const dom::element& value : list) {
     declared.push_back(get_id(value).value_or(kNoToken));
   }
-  return true;
+  return {};
 }
 
 Result<std::string> read_file(const std::filesystem::path& path) {
@@ -303,16 +303,16 @@ Result<TokenizerSpec> parse_tokenizer_json(std::string_view tokenizer_json,
   TokenizerSpec spec;
   std::vector<TokenId> declared;
   for (const auto& step : {read_model, read_added_tokens, read_tokenizer_steps}) {
-    const Result<bool> done = step(document, spec);
+    const Result<void> done = step(document, spec);
     if (!done) {
       return propagate(done);
     }
   }
-  const Result<bool> config = read_config(tokenizer_config, spec);
+  const Result<void> config = read_config(tokenizer_config, spec);
   if (!config) {
     return propagate(config);
   }
-  const Result<bool> generation = read_generation_config(generation_config, declared);
+  const Result<void> generation = read_generation_config(generation_config, declared);
   if (!generation) {
     return propagate(generation);
   }

@@ -35,21 +35,21 @@ tl::unexpected<Error> unsupported(std::string_view what, std::string_view name) 
 
 // Calls take(child) for the members of a Sequence.
 template <class Take>
-Result<bool> for_each_child(const dom::element& sequence, std::string_view key, const Take& take) {
+Result<void> for_each_child(const dom::element& sequence, std::string_view key, const Take& take) {
   dom::array children;
   if (sequence[key].get(children) != simdjson::SUCCESS) {
     return fail(ErrorCode::kCorrupt, "[tokenizer.json] a Sequence has no {}", key);
   }
   for (const dom::element& child : children) {
-    const Result<bool> taken = take(child);
+    const Result<void> taken = take(child);
     if (!taken) {
       return taken;
     }
   }
-  return true;
+  return {};
 }
 
-Result<bool> read_normalizer(const dom::element& node, int depth, TokenizerSpec& spec) {
+Result<void> read_normalizer(const dom::element& node, int depth, TokenizerSpec& spec) {
   const std::string_view type = get_string(node, "type");
   if (type == "Sequence" && depth < kMaxDepth) {
     return for_each_child(node, "normalizers", [&](const dom::element& child) {
@@ -78,7 +78,7 @@ Result<bool> read_normalizer(const dom::element& node, int depth, TokenizerSpec&
     return unsupported("normalizer", type);
   }
   spec.normalizers.push_back(std::move(step));
-  return true;
+  return {};
 }
 
 Result<SplitBehavior> read_behavior(const dom::element& node, SplitBehavior fallback) {
@@ -113,7 +113,7 @@ void add_split(std::string_view pattern,
   spec.pre_tokenizers.push_back(std::move(step));
 }
 
-Result<bool> read_split(const dom::element& node, TokenizerSpec& spec) {
+Result<void> read_split(const dom::element& node, TokenizerSpec& spec) {
   const Result<SplitBehavior> behavior = read_behavior(node, SplitBehavior::kIsolated);
   if (!behavior) {
     return propagate(behavior);
@@ -131,7 +131,7 @@ Result<bool> read_split(const dom::element& node, TokenizerSpec& spec) {
             *behavior,
             get_bool(node, "invert", false),
             spec);
-  return true;
+  return {};
 }
 
 void read_byte_level(const dom::element& node, TokenizerSpec& spec) {
@@ -146,7 +146,7 @@ void read_byte_level(const dom::element& node, TokenizerSpec& spec) {
   }
 }
 
-Result<bool> read_metaspace(const dom::element& node, TokenizerSpec& spec) {
+Result<void> read_metaspace(const dom::element& node, TokenizerSpec& spec) {
   using Prepend = PreTokenizerStep::Prepend;
   PreTokenizerStep step;
   step.kind = PreTokenizerStep::Kind::kMetaspace;
@@ -167,10 +167,10 @@ Result<bool> read_metaspace(const dom::element& node, TokenizerSpec& spec) {
   if (get_bool(node, "split", true)) {
     add_split(mark, SplitBehavior::kMergedWithNext, false, spec);
   }
-  return true;
+  return {};
 }
 
-Result<bool> read_pre_tokenizer(const dom::element& node, int depth, TokenizerSpec& spec) {
+Result<void> read_pre_tokenizer(const dom::element& node, int depth, TokenizerSpec& spec) {
   const std::string_view type = get_string(node, "type");
   if (type == "Sequence" && depth < kMaxDepth) {
     return for_each_child(node, "pretokenizers", [&](const dom::element& child) {
@@ -201,7 +201,7 @@ Result<bool> read_pre_tokenizer(const dom::element& node, int depth, TokenizerSp
   } else {
     return unsupported("pre_tokenizer", type);
   }
-  return true;
+  return {};
 }
 
 Result<TokenId> template_id(const dom::element& processor, std::string_view name) {
@@ -217,13 +217,13 @@ Result<TokenId> template_id(const dom::element& processor, std::string_view name
   return static_cast<TokenId>(id);
 }
 
-Result<bool> read_template(const dom::element& node, TokenizerSpec& spec) {
+Result<void> read_template(const dom::element& node, TokenizerSpec& spec) {
   std::vector<TokenId>* side = &spec.prefix;
-  return for_each_child(node, "single", [&](const dom::element& part) -> Result<bool> {
+  return for_each_child(node, "single", [&](const dom::element& part) -> Result<void> {
     dom::element token;
     if (get_object(part, "Sequence", token)) {
       side = &spec.suffix;
-      return true;
+      return {};
     }
     if (!get_object(part, "SpecialToken", token)) {
       return fail(ErrorCode::kCorrupt, "[tokenizer.json] a template part is of no known kind");
@@ -233,11 +233,11 @@ Result<bool> read_template(const dom::element& node, TokenizerSpec& spec) {
       return propagate(id);
     }
     side->push_back(*id);
-    return true;
+    return {};
   });
 }
 
-Result<bool> read_post_processor(const dom::element& node, int depth, TokenizerSpec& spec) {
+Result<void> read_post_processor(const dom::element& node, int depth, TokenizerSpec& spec) {
   const std::string_view type = get_string(node, "type");
   if (type == "Sequence" && depth < kMaxDepth) {
     return for_each_child(node, "processors", [&](const dom::element& child) {
@@ -248,13 +248,13 @@ Result<bool> read_post_processor(const dom::element& node, int depth, TokenizerS
     return read_template(node, spec);
   }
   if (type == "ByteLevel") {  // moves offsets, which we do not give
-    return true;
+    return {};
   }
   return unsupported("post_processor", type);
 }
 
 // What decoding does is fixed by `kind`; a decoder that does anything else is refused.
-Result<bool> read_decoder(const dom::element& node, int depth, TokenizerSpec& spec) {
+Result<void> read_decoder(const dom::element& node, int depth, TokenizerSpec& spec) {
   const std::string_view type = get_string(node, "type");
   if (type == "Sequence" && depth < kMaxDepth) {
     return for_each_child(node, "decoders", [&](const dom::element& child) {
@@ -263,21 +263,21 @@ Result<bool> read_decoder(const dom::element& node, int depth, TokenizerSpec& sp
   }
   if (type == "ByteLevel") {
     spec.kind = TokenizerSpec::Kind::kByteLevelBpe;
-    return true;
+    return {};
   }
   if (type == "ByteFallback" || type == "Fuse") {
-    return true;
+    return {};
   }
   if (type == "Metaspace") {
     const std::string_view scheme = get_string(node, "prepend_scheme");
     spec.strips_leading_space = scheme != "never" && get_bool(node, "add_prefix_space", true);
-    return true;
+    return {};
   }
   if (type == "Replace") {
     dom::element pattern;
     if (get_object(node, "pattern", pattern) && get_string(pattern, "String") == "\u2581" &&
         get_string(node, "content") == " ") {
-      return true;
+      return {};
     }
   }
   if (type == "Strip" && get_string(node, "content") == " ") {
@@ -285,7 +285,7 @@ Result<bool> read_decoder(const dom::element& node, int depth, TokenizerSpec& sp
     if (node["start"].get(start) == simdjson::SUCCESS &&
         node["stop"].get(stop) == simdjson::SUCCESS && start <= 1 && stop == 0) {
       spec.strips_leading_space = start == 1;
-      return true;
+      return {};
     }
   }
   return unsupported("decoder", type);
@@ -293,11 +293,11 @@ Result<bool> read_decoder(const dom::element& node, int depth, TokenizerSpec& sp
 
 }  // namespace
 
-Result<bool> read_tokenizer_steps(const dom::element& document, TokenizerSpec& spec) {
+Result<void> read_tokenizer_steps(const dom::element& document, TokenizerSpec& spec) {
   spec.kind = TokenizerSpec::Kind::kSentencePieceBpe;  // until a ByteLevel is met
   struct Section {
     const char* key;
-    Result<bool> (*read)(const dom::element&, int, TokenizerSpec&);
+    Result<void> (*read)(const dom::element&, int, TokenizerSpec&);
   };
   for (const Section& section : {Section{"normalizer", read_normalizer},
                                  Section{"pre_tokenizer", read_pre_tokenizer},
@@ -305,13 +305,13 @@ Result<bool> read_tokenizer_steps(const dom::element& document, TokenizerSpec& s
                                  Section{"decoder", read_decoder}}) {
     dom::element node;
     if (get_object(document, section.key, node)) {
-      const Result<bool> done = section.read(node, 0, spec);
+      const Result<void> done = section.read(node, 0, spec);
       if (!done) {
         return done;
       }
     }
   }
-  return true;
+  return {};
 }
 
 }  // namespace millrace

@@ -11,6 +11,6 @@ namespace millrace {
 
 // Fills the steps, `kind`, `prefix`, `suffix` and `strips_leading_space` of a spec whose tokens are
 // already there. What is not known is refused by name with kUnsupported.
-Result<bool> read_tokenizer_steps(const simdjson::dom::element& document, TokenizerSpec& spec);
+Result<void> read_tokenizer_steps(const simdjson::dom::element& document, TokenizerSpec& spec);
 
 }  // namespace millrace

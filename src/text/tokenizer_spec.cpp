@@ -44,12 +44,12 @@ Result<TokenId> id_of(std::optional<int64_t> value, std::size_t n_tokens, const 
   return static_cast<TokenId>(*value);
 }
 
-Result<bool> copy_tokens(const GgufTokenizerFields& fields, TokenizerSpec& spec) {
+Result<void> copy_tokens(const GgufTokenizerFields& fields, TokenizerSpec& spec) {
   const std::size_t n = fields.tokens.size();
   spec.tokens.assign(fields.tokens.begin(), fields.tokens.end());
   if (fields.token_types.empty()) {
     spec.types.assign(n, TokenType::kNormal);
-    return true;
+    return {};
   }
   if (fields.token_types.size() != n) {
     return fail(ErrorCode::kCorrupt,
@@ -74,10 +74,10 @@ Result<bool> copy_tokens(const GgufTokenizerFields& fields, TokenizerSpec& spec)
       spec.added_tokens.push_back(std::move(added));
     }
   }
-  return true;
+  return {};
 }
 
-Result<bool> copy_ids(const GgufTokenizerFields& fields, TokenizerSpec& spec) {
+Result<void> copy_ids(const GgufTokenizerFields& fields, TokenizerSpec& spec) {
   struct Field {
     std::optional<int64_t> value;
     const char* key;
@@ -99,10 +99,10 @@ Result<bool> copy_ids(const GgufTokenizerFields& fields, TokenizerSpec& spec) {
   }
   const TokenId declared[] = {spec.eos, eot, eom};
   spec.end_of_generation = find_end_of_generation(spec.tokens, spec.types, declared);
-  return true;
+  return {};
 }
 
-Result<bool> fill_byte_level(const GgufTokenizerFields& fields, TokenizerSpec& spec) {
+Result<void> fill_byte_level(const GgufTokenizerFields& fields, TokenizerSpec& spec) {
   spec.kind = TokenizerSpec::Kind::kByteLevelBpe;
   std::string pre = fields.pre;
   if (pre.empty()) {
@@ -128,7 +128,7 @@ Result<bool> fill_byte_level(const GgufTokenizerFields& fields, TokenizerSpec& s
   if (spec.bos != kNoToken && fields.add_bos.value_or(found->adds_bos)) {
     spec.prefix.push_back(spec.bos);
   }
-  return true;
+  return {};
 }
 
 void fill_sentence_piece(const GgufTokenizerFields& fields, TokenizerSpec& spec) {
@@ -179,16 +179,16 @@ std::vector<TokenId> find_end_of_generation(std::span<const std::string> tokens,
 
 Result<TokenizerSpec> tokenizer_spec_from_gguf_fields(const GgufTokenizerFields& fields) {
   TokenizerSpec spec;
-  const Result<bool> tokens = copy_tokens(fields, spec);
+  const Result<void> tokens = copy_tokens(fields, spec);
   if (!tokens) {
     return propagate(tokens);
   }
-  const Result<bool> ids = copy_ids(fields, spec);
+  const Result<void> ids = copy_ids(fields, spec);
   if (!ids) {
     return propagate(ids);
   }
   if (fields.model == "gpt2") {
-    const Result<bool> filled = fill_byte_level(fields, spec);
+    const Result<void> filled = fill_byte_level(fields, spec);
     if (!filled) {
       return propagate(filled);
     }
