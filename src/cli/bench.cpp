@@ -80,6 +80,11 @@ Result<FinishEvent> run(Engine& engine, std::vector<TokenId> prompt, int64_t n_t
 
 // Makes the tests fit the window and says so.
 Result<BenchOptions> fit_window(BenchOptions options, int64_t window) {
+  if (window < 3 && options.n_generate > 0) {
+    return fail(ErrorCode::kInvalidArgument,
+                "a window of {} tokens leaves no room for the decode test (-n 0 skips it)",
+                window);
+  }
   const auto shrink = [&](const char* name, int& n, int64_t room) {
     if (n > room) {
       fmt::print(
@@ -89,13 +94,8 @@ Result<BenchOptions> fit_window(BenchOptions options, int64_t window) {
   };
   shrink("--prompt-tokens", options.n_prompt, window - 1);
   if (options.n_generate > 0) {
-    shrink("--depth", options.depth, window - 2);
-    shrink("--tokens", options.n_generate, window - std::max(1, options.depth) - 1);
-    if (options.n_generate < 1) {
-      return fail(ErrorCode::kInvalidArgument,
-                  "a window of {} tokens leaves no room for the decode test (-n 0 skips it)",
-                  window);
-    }
+    shrink("--tokens", options.n_generate, window - 2);
+    shrink("--depth", options.depth, window - options.n_generate - 1);
   }
   return options;
 }
@@ -190,6 +190,8 @@ Result<int> bench(const BenchOptions& asked) {
   Metrics metrics;
   EngineOptions base;
   base.max_sequences = 1;
+  base.max_drafts = 0;  // every token is to be computed
+  base.has_prefix_cache = false;
   base.warms_up = true;
   auto started = start_engine(std::move(*files), asked.model, std::move(base), metrics);
   if (!started) {

@@ -134,6 +134,9 @@ std::string timings_text(const FinishEvent& finish) {
   if (usage.completion_tokens > 1) {
     text += fmt::format(" at {:.1f} tokens/s", decode_rate(finish));
   }
+  if (const int64_t n = usage.accepted_drafts + usage.rejected_drafts; n > 0) {
+    text += fmt::format(" ({} of {} guesses right)", usage.accepted_drafts, n);
+  }
   return text;
 }
 
@@ -149,7 +152,9 @@ std::string answer_json(const Engine& engine, const Answer& answer) {
   JsonObject usage;
   usage.add("prompt_tokens", finish.usage.prompt_tokens)
       .add("completion_tokens", finish.usage.completion_tokens)
-      .add("cached_tokens", finish.usage.cached_tokens);
+      .add("cached_tokens", finish.usage.cached_tokens)
+      .add("accepted_drafts", finish.usage.accepted_drafts)
+      .add("rejected_drafts", finish.usage.rejected_drafts);
   JsonObject all;
   all.add("model", engine.info().name)
       .add("text", answer.text)

@@ -92,14 +92,23 @@ Result<EngineOptions> engine_options(const ModelOptions& options, EngineOptions 
 Result<std::unique_ptr<Engine>> start_engine(ModelFiles files,
                                              const ModelOptions& options,
                                              EngineOptions base,
-                                             Metrics& metrics) {
+                                             Metrics& metrics,
+                                             const std::optional<std::string>& draft_model) {
   auto all_options = engine_options(options, std::move(base));
   if (!all_options) {
     return propagate(all_options);
   }
+  std::optional<ModelFiles> draft;
+  if (draft_model) {
+    auto opened = open_model(*draft_model);
+    if (!opened) {
+      return fail(opened.error().code, "--draft: {}", opened.error().message);
+    }
+    draft = *std::move(opened);
+  }
   Progress progress("loading");
   all_options->on_load_progress = [&progress](double fraction) { progress.show(fraction); };
-  return Engine::create(std::move(files), *std::move(all_options), metrics);
+  return Engine::create(std::move(files), *std::move(all_options), metrics, std::move(draft));
 }
 
 }  // namespace millrace

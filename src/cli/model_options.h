@@ -31,10 +31,11 @@ std::span<const std::byte> embedded_model();
 // What the options ask of an engine, on top of `base`. Reads MILLRACE_ISA.
 Result<EngineOptions> engine_options(const ModelOptions& options, EngineOptions base);
 
-// Shows progress on a terminal.
+// Shows progress on a terminal. draft_model: as MODEL; absent: none.
 Result<std::unique_ptr<Engine>> start_engine(ModelFiles files,
                                              const ModelOptions& options,
                                              EngineOptions engine_options,
-                                             Metrics& metrics);
+                                             Metrics& metrics,
+                                             const std::optional<std::string>& draft_model = {});
 
 }  // namespace millrace

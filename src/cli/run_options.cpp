@@ -6,6 +6,7 @@ namespace millrace {
 
 void RunOptions::declare(OptionSet& options) {
   model.declare(options);
+  draft.declare(options);
   options.add("-p,--prompt", prompt, "The prompt; without it a chat (/help lists its commands)");
   options.add("--system", system, "A system message in front of the conversation");
   options.add("-n,--max-tokens", max_tokens, 1, INT32_MAX, "Tokens of an answer at most");

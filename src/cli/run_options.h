@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/draft_options.h"
 #include "cli/model_options.h"
 #include "engine/request.h"
 
@@ -12,6 +13,7 @@ namespace millrace {
 
 struct RunOptions {
   ModelOptions model;
+  DraftOptions draft;
   std::optional<std::string> prompt;
   std::optional<std::string> system;
   std::optional<int64_t> max_tokens;

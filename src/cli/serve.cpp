@@ -13,9 +13,11 @@
 
 #include "base/log.h"
 #include "cli/command.h"
+#include "cli/draft_options.h"
 #include "cli/model_options.h"
 #include "cli/option_set.h"
 #include "cli/stop_signals.h"
+#include "server/host_check.h"
 #include "server/http_server.h"
 #include "server/service.h"
 
@@ -24,6 +26,7 @@ namespace {
 
 struct ServeOptions {
   ModelOptions model;
+  DraftOptions draft;
   std::string host = "127.0.0.1";
   int port = 8080;
   std::string port_file;
@@ -35,11 +38,13 @@ struct ServeOptions {
   int max_body_mebibytes = 32;
   int max_connections = 1024;
   int shutdown_seconds = 30;
+  bool no_prefix_cache = false;
   bool always_usage = false;
   bool is_verbose = false;
 
   void declare(OptionSet& options) {
     model.declare(options);
+    draft.declare(options);
     options.add("--host", host, "The address to listen on; 0.0.0.0 is every interface");
     options.add("--port", port, 0, 65535, "The port; 0: any free one");
     options.add("--port-file", port_file, "Write the port there once it is open");
@@ -60,6 +65,9 @@ struct ServeOptions {
                 0,
                 86400,
                 "Seconds for running answers after SIGTERM; a second signal ends at once");
+    options.add("--no-prefix-cache",
+                no_prefix_cache,
+                "Compute every prompt anew; answers are the same with and without");
     options.add("--always-usage", always_usage, "Every stream ends with a usage chunk");
     options.add("--verbose", is_verbose, "Log every request (never its text)");
   }
@@ -115,7 +123,9 @@ Result<ServiceOptions> service_options(const ServeOptions& options) {
       return propagate(keys);
     }
     result.keys = std::move(*keys);
-  } else if (options.host != "127.0.0.1" && options.host != "::1") {
+  } else if (is_loopback_address(options.host)) {
+    result.checks_host = true;
+  } else {
     log_warning("[serve] {} is open to other machines without a key (--api-key-file)",
                 options.host);
   }
@@ -189,9 +199,12 @@ Result<int> serve(const ServeOptions& options) {
   }
   EngineOptions engine_options;
   engine_options.max_sequences = options.max_sequences;
+  engine_options.has_prefix_cache = !options.no_prefix_cache;
   engine_options.max_waiting = options.max_waiting;
+  engine_options.max_drafts = options.draft.max_drafts;
   engine_options.warms_up = true;
-  auto started = start_engine(std::move(*files), options.model, std::move(engine_options), metrics);
+  auto started = start_engine(
+      std::move(*files), options.model, std::move(engine_options), metrics, options.draft.model);
   if (!started) {
     return propagate(started);
   }

@@ -26,11 +26,15 @@ std::string token_label(const Tokenizer& tokenizer, TokenId token) {
 
 std::string usage_json(const Usage& usage) {
   return fmt::format(R"({{"prompt_tokens":{},"completion_tokens":{},"total_tokens":{},)"
-                     R"("prompt_tokens_details":{{"cached_tokens":{}}}}})",
+                     R"("prompt_tokens_details":{{"cached_tokens":{}}},)"
+                     R"("completion_tokens_details":{{"accepted_prediction_tokens":{},)"
+                     R"("rejected_prediction_tokens":{}}}}})",
                      usage.prompt_tokens,
                      usage.completion_tokens,
                      usage.prompt_tokens + usage.completion_tokens,
-                     usage.cached_tokens);
+                     usage.cached_tokens,
+                     usage.accepted_drafts,
+                     usage.rejected_drafts);
 }
 
 const char* finish_reason_name(FinishReason reason) {

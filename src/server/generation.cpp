@@ -5,15 +5,24 @@
 #include <array>
 #include <charconv>
 #include <ctime>
-#include <random>
 #include <utility>
 
 #include "engine/engine.h"
+#include "server/answer_id.h"
 #include "server/service.h"
 #include "server/sse.h"
 
 namespace millrace {
 namespace {
+
+// False, with a mistake that tells both numbers, when there are too many.
+bool check_count(
+    FieldReader& reader, std::string_view field, size_t n, size_t limit, std::string_view what) {
+  if (n > limit) {
+    reader.fail_at(field, fmt::format("expected at most {} {}, got {}", limit, what, n));
+  }
+  return n <= limit;
+}
 
 void read_stop(FieldReader& reader, std::vector<std::string>& out) {
   const Value* stop = reader.take("stop");
@@ -35,10 +44,7 @@ void read_stop(FieldReader& reader, std::vector<std::string>& out) {
     add(*stop, "stop");
     return;
   }
-  if (stop->items().size() > kMaxStopStrings) {
-    reader.fail_at(
-        "stop",
-        fmt::format("expected at most {} strings, got {}", kMaxStopStrings, stop->items().size()));
+  if (!check_count(reader, "stop", stop->items().size(), kMaxStopStrings, "strings")) {
     return;
   }
   for (size_t i = 0; i < stop->items().size(); ++i) {
@@ -51,11 +57,12 @@ void read_stop_tokens(FieldReader& reader, std::vector<TokenId>& out) {
   if (tokens == nullptr) {
     return;
   }
-  if (!tokens->is_list() || tokens->items().size() > kMaxStopStrings) {
+  if (!tokens->is_list()) {
     reader.fail_at("stop_token_ids",
-                   fmt::format("expected an array of at most {} token ids, got {}",
-                               kMaxStopStrings,
-                               describe(*tokens)));
+                   fmt::format("expected an array of token ids, got {}", describe(*tokens)));
+    return;
+  }
+  if (!check_count(reader, "stop_token_ids", tokens->items().size(), kMaxStopTokens, "token ids")) {
     return;
   }
   for (size_t i = 0; i < tokens->items().size(); ++i) {
@@ -74,11 +81,13 @@ void read_logit_bias(FieldReader& reader, std::vector<LogitBias>& out) {
   if (biases == nullptr) {
     return;
   }
-  if (!biases->is_dict() || biases->as_dict().size() > kMaxLogitBias) {
-    reader.fail_at("logit_bias",
-                   fmt::format("expected an object of at most {} token ids with their bias, got {}",
-                               kMaxLogitBias,
-                               describe(*biases)));
+  if (!biases->is_dict()) {
+    reader.fail_at(
+        "logit_bias",
+        fmt::format("expected an object of token ids with their bias, got {}", describe(*biases)));
+    return;
+  }
+  if (!check_count(reader, "logit_bias", biases->as_dict().size(), kMaxLogitBias, "token ids")) {
     return;
   }
   for (const auto& [key, value] : biases->as_dict()) {
@@ -168,6 +177,12 @@ void refuse_unsupported(FieldReader& reader) {
       reader.refuse(field.name, field.why);
     }
   }
+  const Value* format = reader.take("response_format");
+  if (format != nullptr && format->string_or("type", "") != "text") {
+    reader.refuse("response_format",
+                  "only {\"type\": \"text\"} is supported, "
+                  "constrained output is not yet");
+  }
   bool keeps_stop = false;
   reader.read("include_stop_str_in_output", keeps_stop);
   if (keeps_stop) {
@@ -247,6 +262,8 @@ class GenerationSource : public ReplySource {
       total_.cached_tokens += finish.usage.cached_tokens;
     }
     total_.completion_tokens += finish.usage.completion_tokens;
+    total_.accepted_drafts += finish.usage.accepted_drafts;
+    total_.rejected_drafts += finish.usage.rejected_drafts;
   }
 
   // What was sent stays; a stream says so in an event, another answer becomes the error.
@@ -277,6 +294,47 @@ class GenerationSource : public ReplySource {
   bool is_finished_ = false;
 };
 
+// What the client calls the field of Request that is at fault.
+std::string client_name(const std::string& field, std::string prompt_name) {
+  if (field == "prompt") {
+    return prompt_name;
+  }
+  if (field == "stop_tokens") {
+    return "stop_token_ids";
+  }
+  // The other sampling parameters are in their ranges since they were read.
+  return field == "sampling" ? "logit_bias" : field;
+}
+
+// Everything that can be wrong with the requests together or with one of them.
+std::optional<ApiError> find_mistake(const std::vector<Request>& requests,
+                                     const RequestLimits& limits,
+                                     std::string_view prompt_field) {
+  const int64_t n = requests.front().n;
+  const int64_t n_answers = static_cast<int64_t>(requests.size()) * n;
+  if (n_answers > limits.max_waiting) {
+    return ApiError{400,
+                    fmt::format("expected at most {} answers of one request, as many as may wait "
+                                "(--max-waiting), got {} prompts with n = {}: {}",
+                                limits.max_waiting,
+                                requests.size(),
+                                n,
+                                n_answers),
+                    requests.size() > 1 ? std::string(prompt_field) : "n",
+                    "invalid_value"};
+  }
+  for (size_t i = 0; i < requests.size(); ++i) {
+    if (auto fault = find_fault(requests[i], limits)) {
+      ApiError error = to_api_error(fault->error);
+      error.param = client_name(
+          fault->field,
+          requests.size() > 1 ? fmt::format("{}[{}]", prompt_field, i) : std::string(prompt_field));
+      return error;
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 void read_generation_fields(FieldReader& reader, GenerationFields& fields) {
@@ -301,32 +359,46 @@ void read_generation_fields(FieldReader& reader, GenerationFields& fields) {
   reader.ignore({"user", "safety_identifier", "prompt_cache_key", "service_tier", "metadata"});
 }
 
-std::variant<Value, ApiError> parse_body(const HttpRequest& request) {
-  if (request.body.empty()) {
-    return ApiError{400, "the request body is empty, a JSON object was expected", "", ""};
+AnswerHead make_answer_head(std::string_view prefix, GenerationFields& fields) {
+  if (!fields.request.seed) {
+    fields.request.seed = random_seed();
   }
-  auto value = parse_json(request.body);
-  if (!value) {
-    return ApiError{
-        400, fmt::format("the request body is no JSON: {}", value.error().message), "", ""};
-  }
-  return std::move(*value);
+  return {make_answer_id(prefix),
+          std::time(nullptr),
+          fields.model,
+          static_cast<int64_t>(*fields.request.seed)};
 }
 
-Reply answer_generation(Call& call,
-                        const GenerationFields& fields,
-                        std::vector<std::vector<TokenId>> prompts,
-                        std::unique_ptr<AnswerWriter> writer) {
+AnswerOptions answer_options(const Service& service,
+                             const GenerationFields& fields,
+                             int n_choices) {
+  return {.n_choices = n_choices,
+          .streams = fields.streams,
+          .include_usage = fields.include_usage || service.options().always_usage,
+          .has_logprobs = fields.request.n_logprobs.has_value()};
+}
+
+ApiResult<Reply> answer_generation(Call& call,
+                                   const GenerationFields& fields,
+                                   std::string_view prompt_field,
+                                   std::vector<std::vector<TokenId>> prompts,
+                                   std::unique_ptr<AnswerWriter> writer) {
+  Engine& engine = *call.service.engine();
+  std::vector<Request> requests(prompts.size(), fields.request);
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    requests[i].prompt = std::move(prompts[i]);
+  }
+  if (auto mistake = find_mistake(requests, engine.limits(), prompt_field)) {
+    return tl::unexpected(std::move(*mistake));
+  }
   std::vector<GenerationSource::Part> parts;
-  for (std::vector<TokenId>& prompt : prompts) {
-    Request request = fields.request;
-    request.prompt = std::move(prompt);
-    auto stream = call.service.engine()->submit(std::move(request), call.wake);
+  for (Request& request : requests) {
+    auto stream = engine.submit(std::move(request), call.wake);
     if (!stream) {
       for (const GenerationSource::Part& part : parts) {
         part.stream->cancel();
       }
-      return error_reply(to_api_error(stream.error()));
+      return tl::unexpected(to_api_error(stream.error()));
     }
     parts.push_back({std::move(*stream), static_cast<int>(parts.size()) * fields.request.n});
   }
@@ -338,25 +410,6 @@ Reply answer_generation(Call& call,
   reply.source =
       std::make_unique<GenerationSource>(fields.streams, std::move(parts), std::move(writer));
   return reply;
-}
-
-Reply error_reply(const ApiError& error) {
-  return {error_response(error), nullptr, false};
-}
-
-std::string make_answer_id(std::string_view prefix) {
-  constexpr std::string_view kAlphabet =
-      "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-  thread_local std::mt19937_64 random(std::random_device{}());
-  std::string id(prefix);
-  for (int i = 0; i < 24; ++i) {
-    id += kAlphabet[random() % kAlphabet.size()];
-  }
-  return id;
-}
-
-int64_t unix_seconds() {
-  return std::time(nullptr);
 }
 
 }  // namespace millrace
