@@ -23,15 +23,16 @@ CivilTime local_time() {
 // The variables that the reference library gives to a template.
 Dict make_context(const ChatInput& input, bool add_generation_prompt) {
   Dict context;
+  // First, so that what follows wins: no extra variable can stand in for the conversation.
+  if (input.extra.is_dict()) {
+    for (const auto& [key, value] : input.extra.as_dict()) context.set(key, value.as_input());
+  }
   context.set(Value("messages"), input.messages.as_input());
   context.set(Value("tools"), input.tools.as_input());
   context.set(Value("documents"), input.documents.as_input());
   context.set(Value("add_generation_prompt"), Value(add_generation_prompt));
   context.set(Value("bos_token"), Value(input.bos_token));
   context.set(Value("eos_token"), Value(input.eos_token));
-  if (input.extra.is_dict()) {
-    for (const auto& [key, value] : input.extra.as_dict()) context.set(key, value.as_input());
-  }
   return context;
 }
 

@@ -346,6 +346,20 @@ TEST(ChatTemplate, a_namespace_may_hold_itself_without_leaking) {
           .render_verbatim(ChatInput{}));
 }
 
+TEST(ChatTemplate, extra_variables_never_stand_in_for_the_conversation) {
+  ChatInput input;
+  input.messages = Value::list({Value::dict({{"role", "user"}, {"content", "true"}})});
+  input.bos_token = "<s>";
+  input.extra = Value::dict({{"messages", Value::list({})},
+                             {"bos_token", "forged"},
+                             {"add_generation_prompt", false},
+                             {"mine", "kept"}});
+  EXPECT_EQ(text_of(compile("{{ bos_token }}{{ messages[0].content }}"
+                            "{{ add_generation_prompt }}{{ mine }}")
+                        .render_verbatim(input)),
+            "<s>trueTruekept");
+}
+
 TEST(ChatTemplate, lists_of_the_template_can_grow_but_those_of_the_request_cannot) {
   ChatInput input;
   input.extra = Value::dict({{"mine", Value::list({1})}});

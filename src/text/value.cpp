@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "base/check.h"
+#include "base/sip_hash.h"
 #include "text/jinja_object.h"
 
 namespace millrace {
@@ -59,8 +60,11 @@ bool equal_dicts(const Dict& a, const Dict& b) {
   });
 }
 
+// The keys of a JSON object come from outside: with a hash that is known, a client could choose
+// thousands that all fall into one place. So every process has a key of its own.
 uint64_t hash_text(std::string_view text) {
-  return std::hash<std::string_view>{}(text);
+  static const SipKey key = random_sip_key();
+  return sip_hash(key, text);
 }
 
 uint64_t hash_integer(int64_t value) {

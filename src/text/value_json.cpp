@@ -8,6 +8,7 @@
 
 #include "base/utf8.h"
 #include "text/jinja_unicode.h"
+#include "text/strict_json.h"
 #include "text/value.h"
 
 namespace millrace {
@@ -15,7 +16,8 @@ namespace {
 
 class JsonReader {
  public:
-  explicit JsonReader(std::string_view text) : text_(text) {}
+  // is_strict: RFC 8259 and no more; otherwise what Python's json module reads.
+  JsonReader(std::string_view text, bool is_strict) : text_(text), is_strict_(is_strict) {}
 
   Result<Value> read_document() {
     Result<Value> value = read_value(0);
@@ -73,9 +75,11 @@ class JsonReader {
     if (take_word("true")) return Value(true);
     if (take_word("false")) return Value(false);
     if (take_word("null")) return Value();
-    if (take_word("NaN")) return Value(std::numeric_limits<double>::quiet_NaN());
-    if (take_word("Infinity")) return Value(std::numeric_limits<double>::infinity());
-    if (take_word("-Infinity")) return Value(-std::numeric_limits<double>::infinity());
+    if (!is_strict_) {
+      if (take_word("NaN")) return Value(std::numeric_limits<double>::quiet_NaN());
+      if (take_word("Infinity")) return Value(std::numeric_limits<double>::infinity());
+      if (take_word("-Infinity")) return Value(-std::numeric_limits<double>::infinity());
+    }
     return read_number();
   }
 
@@ -143,6 +147,11 @@ class JsonReader {
     // Out of range: Python reads too large as infinity and too small as zero.
     if (parsed.ec == std::errc::result_out_of_range) {
       const bool is_small = number.find("e-") != number.npos || number.find("E-") != number.npos;
+      if (is_strict_ && !is_small) {
+        return fail(ErrorCode::kInvalidArgument,
+                    "[json] offset {}: the number is beyond the range of a double",
+                    begin);
+      }
       value = is_small ? 0.0 : std::numeric_limits<double>::infinity();
       if (number[0] == '-') value = -value;
     }
@@ -208,6 +217,7 @@ class JsonReader {
   }
 
   std::string_view text_;
+  bool is_strict_;
   size_t at_ = 0;
 };
 
@@ -387,7 +397,11 @@ Result<MarkedText> dump_json(const Value& value, const JsonStyle& style) {
 }
 
 Result<Value> parse_json(std::string_view document) {
-  return JsonReader(document).read_document();
+  return JsonReader(document, false).read_document();
+}
+
+Result<Value> parse_strict_json(std::string_view document) {
+  return JsonReader(document, true).read_document();
 }
 
 }  // namespace millrace

@@ -1,5 +1,7 @@
 #include "text/value.h"
 
+#include "text/strict_json.h"
+
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -35,6 +37,38 @@ TEST(Value, json_keeps_key_order_and_the_last_of_repeated_keys) {
   const Result<Value> value = parse_json(R"({"b": 1, "a": [null, true, 2.5e3], "b": "x"})");
   ASSERT_TRUE(value);
   EXPECT_EQ(json(*value), R"({"b": "x", "a": [null, true, 2500.0]})");
+}
+
+// A client that knows the hash could otherwise make every look-up in its object a scan.
+TEST(Value, keys_chosen_to_collide_in_a_known_hash_are_spread) {
+  constexpr uint64_t kMask = (1 << 12) - 1;
+  std::vector<bool> is_taken(kMask + 1);
+  int n_keys = 0;
+  int n_places = 0;
+  for (int i = 0; n_keys < 100; ++i) {
+    const std::string key = "k" + std::to_string(i);
+    if ((std::hash<std::string>{}(key)&kMask) == 0) {
+      ++n_keys;
+      const size_t place = hash_value(Value(key)) & kMask;
+      n_places += !is_taken[place];
+      is_taken[place] = true;
+    }
+  }
+  EXPECT_GT(n_places, 50);
+}
+
+TEST(Value, strict_json_has_no_numbers_that_are_none) {
+  for (const char* text : {"NaN", "[Infinity]", "{\"a\":-Infinity}", "1e999", "-1e999", "[1,-]"}) {
+    const Result<Value> value = parse_strict_json(text);
+    ASSERT_FALSE(value) << text;
+    EXPECT_EQ(value.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_NE(value.error().message.find("offset"), std::string::npos);
+  }
+  EXPECT_TRUE(parse_json("[NaN, Infinity, -Infinity, 1e999]"));  // as Python reads it
+  const Result<Value> value =
+      parse_strict_json(R"({"a": [1e308, 1e-999, -0.5, 18446744073709551616]})");
+  ASSERT_TRUE(value);
+  EXPECT_EQ(json(*value), R"({"a": [1e+308, 0.0, -0.5, 1.8446744073709552e+19]})");
 }
 
 TEST(Value, json_escapes_are_read_and_written) {

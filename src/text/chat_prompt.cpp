@@ -1,0 +1,18 @@
+#include "text/chat_prompt.h"
+
+namespace millrace {
+
+Result<std::vector<TokenId>> encode_chat(const ChatTemplate& chat_template,
+                                         const Tokenizer& tokenizer,
+                                         ChatInput input) {
+  input.bos_token = tokenizer.token_text(tokenizer.bos());
+  input.eos_token = tokenizer.token_text(tokenizer.eos());
+  const auto pieces = chat_template.render(input);
+  if (!pieces) {
+    return propagate(pieces);
+  }
+  const bool has_bos = !input.bos_token.empty() && starts_with(*pieces, input.bos_token);
+  return tokenizer.encode(*pieces, !has_bos);
+}
+
+}  // namespace millrace
