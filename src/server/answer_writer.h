@@ -17,6 +17,7 @@ struct AnswerHead {
   std::string id;       // "chatcmpl-..."
   int64_t created = 0;  // seconds since 1970
   std::string model;    // as the client called it
+  int64_t seed = 0;     // the request's, or the one drawn for it
 };
 
 struct AnswerOptions {

@@ -65,7 +65,7 @@ std::vector<json> events(const std::string& stream) {
 class AnswerWriterTest : public testing::Test {
  protected:
   const Tokenizer tokenizer_ = byte_tokenizer();
-  const AnswerHead head_{"id-1", 1234, "a \"model\""};
+  const AnswerHead head_{"id-1", 1234, "a \"model\"", -7};
 };
 
 TEST_F(AnswerWriterTest, chat_stream_has_role_text_reason_usage_and_done) {
@@ -83,6 +83,8 @@ TEST_F(AnswerWriterTest, chat_stream_has_role_text_reason_usage_and_done) {
   EXPECT_EQ(chunks[2]["choices"][0]["delta"]["content"], "tail");
   EXPECT_EQ(chunks[3]["choices"][0]["finish_reason"], "length");
   EXPECT_EQ(chunks[3]["choices"][0]["delta"], json::object());
+  EXPECT_EQ(chunks[3]["seed"], -7);
+  EXPECT_FALSE(chunks[0].contains("seed") || chunks[1].contains("seed"));
   for (int i = 0; i < 4; ++i) {
     EXPECT_EQ(chunks[i]["id"], "id-1");
     EXPECT_EQ(chunks[i]["object"], "chat.completion.chunk");
@@ -126,6 +128,7 @@ TEST_F(AnswerWriterTest, whole_chat_joins_what_the_stream_says_for_every_choice)
   writer->end({7, 0, 3}, out);
   const json answer = json::parse(out);
   EXPECT_EQ(answer["object"], "chat.completion");
+  EXPECT_EQ(answer["seed"], -7);
   ASSERT_EQ(answer["choices"].size(), 2u);
   EXPECT_EQ(answer["choices"][0]["index"], 0);
   EXPECT_EQ(answer["choices"][0]["message"]["content"], "a");
@@ -190,6 +193,8 @@ TEST_F(AnswerWriterTest, streamed_completion_with_echo_begins_with_the_prompt) {
   EXPECT_EQ(chunks[1]["choices"][0]["text"], "a");
   EXPECT_EQ(chunks[1]["choices"][0]["logprobs"]["text_offset"], json::array({2}));
   EXPECT_EQ(chunks[2]["choices"][0]["finish_reason"], "stop");
+  EXPECT_EQ(chunks[2]["seed"], -7);
+  EXPECT_FALSE(chunks[1].contains("seed"));
   EXPECT_TRUE(chunks[2]["choices"][0]["logprobs"].is_null());
 
   auto plain = make_completion_writer(head_, {1, true, false, false}, tokenizer_, {{"hi", {}}});
@@ -205,6 +210,7 @@ TEST_F(AnswerWriterTest, echo_of_a_prompt_alone_is_the_prompt) {
   writer->finish(0, finish(FinishReason::kLength, ""), out);
   writer->end({2, 0, 0}, out);
   EXPECT_EQ(json::parse(out)["choices"][0]["text"], "hi");
+  EXPECT_EQ(json::parse(out)["seed"], -7);
 }
 
 }  // namespace

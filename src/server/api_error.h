@@ -16,6 +16,11 @@ struct ApiError {
   std::string code;   // machine-readable, empty: none
 };
 
+// What a function gives that can fail because of the request: Result with the
+// error that the client is told.
+template <class T>
+using ApiResult = tl::expected<T, ApiError>;
+
 // {"error":{"message":...,"type":...,"param":...,"code":...}}
 std::string error_json(const ApiError& error);
 // With Retry-After on 429 and 503, WWW-Authenticate on 401.

@@ -56,6 +56,7 @@ class ChatStreamWriter : public AnswerWriter {
         head.created,
         json_string(head.model));
     suffix_ = options.include_usage ? "],\"usage\":null}\n\n" : "]}\n\n";
+    last_suffix_ = fmt::format("],\"seed\":{}{}", head.seed, suffix_.substr(1));
   }
 
   void begin(std::string& out) override {
@@ -96,7 +97,7 @@ class ChatStreamWriter : public AnswerWriter {
     out += "{},\"logprobs\":null,\"finish_reason\":\"";
     out += finish_reason_name(event.reason);
     out += "\"}";
-    out += suffix_;
+    out += last_suffix_;
   }
   void end(const Usage& total, std::string& out) override {
     if (options_.include_usage) {
@@ -114,8 +115,9 @@ class ChatStreamWriter : public AnswerWriter {
 
   const AnswerOptions options_;
   const Tokenizer& tokenizer_;
-  std::string prefix_;  // everything of a chunk before its choice
-  std::string suffix_;  // everything after it
+  std::string prefix_;       // everything of a chunk before its choice
+  std::string suffix_;       // everything after it
+  std::string last_suffix_;  // the same, of the last chunk of a choice
 };
 
 class ChatWholeWriter : public AnswerWriter {
@@ -161,7 +163,7 @@ class ChatWholeWriter : public AnswerWriter {
           logprobs,
           choice.finish_reason);
     }
-    out += "],\"usage\":" + usage_json(total) + "}";
+    out += fmt::format(R"(],"usage":{},"seed":{}}})", usage_json(total), head_.seed);
   }
 
  private:

@@ -61,6 +61,7 @@ class CompletionStreamWriter : public AnswerWriter {
         head.created,
         json_string(head.model));
     suffix_ = options.include_usage ? "],\"usage\":null}\n\n" : "]}\n\n";
+    last_suffix_ = fmt::format("],\"seed\":{}{}", head.seed, suffix_.substr(1));
   }
 
   void begin(std::string& out) override {
@@ -112,13 +113,14 @@ class CompletionStreamWriter : public AnswerWriter {
     out += ",\"finish_reason\":";
     out += finish_reason;
     out += '}';
-    out += suffix_;
+    out += finish_reason == "null" ? suffix_ : last_suffix_;
   }
 
   const AnswerOptions options_;
   std::vector<CompletionChoice> choices_;
-  std::string prefix_;  // everything of a chunk before its choice
-  std::string suffix_;  // everything after it
+  std::string prefix_;       // everything of a chunk before its choice
+  std::string suffix_;       // everything after it
+  std::string last_suffix_;  // the same, of the last chunk of a choice
 };
 
 class CompletionWholeWriter : public AnswerWriter {
@@ -160,7 +162,7 @@ class CompletionWholeWriter : public AnswerWriter {
                          options_.has_logprobs ? choice.logprobs.take_json() : "null",
                          choice.finish_reason);
     }
-    out += "],\"usage\":" + usage_json(total) + "}";
+    out += fmt::format(R"(],"usage":{},"seed":{}}})", usage_json(total), head_.seed);
   }
 
  private:

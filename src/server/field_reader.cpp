@@ -7,11 +7,13 @@
 #include <utility>
 
 #include "server/json_text.h"
+#include "text/strict_json.h"
 
 namespace millrace {
 namespace {
 
 constexpr size_t kShownBytes = 40;
+constexpr size_t kMaxUnread = 64;
 
 std::string expected(std::string_view what, const Value& value) {
   return fmt::format("expected {}, got {}", what, describe(value));
@@ -44,6 +46,19 @@ std::string describe(const Value& value) {
       break;
   }
   return "an object";
+}
+
+ApiResult<Value> parse_body(std::string_view body) {
+  if (body.empty()) {
+    return tl::unexpected(
+        ApiError{400, "the request body is empty, a JSON object was expected", "", "invalid_json"});
+  }
+  auto value = parse_strict_json(body);
+  if (!value) {
+    return tl::unexpected(
+        ApiError{400, "the request body is no JSON: " + value.error().message, "", "invalid_json"});
+  }
+  return std::move(*value);
 }
 
 FieldReader::FieldReader(const Value& object, std::string path)
@@ -171,7 +186,7 @@ std::vector<std::string> FieldReader::unread() const {
   for (const auto& [key, value] : object_->as_dict()) {
     const bool is_read =
         std::find(read_names_.begin(), read_names_.end(), key.as_string()) != read_names_.end();
-    if (!is_read) {
+    if (!is_read && names.size() < kMaxUnread) {
       names.push_back(path_of(key.as_string()));
     }
   }

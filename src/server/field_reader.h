@@ -42,7 +42,7 @@ class FieldReader {
   std::string path_of(std::string_view field) const;
   bool has_failed() const { return error_.has_value(); }
   const std::optional<ApiError>& error() const { return error_; }
-  // Names that nobody has asked for.
+  // Names that nobody has asked for, the first few of them.
   std::vector<std::string> unread() const;
 
  private:
@@ -54,7 +54,11 @@ class FieldReader {
   std::optional<ApiError> error_;
 };
 
-// For messages: "an integer", "the string \"abc\"", "an object"; long strings are cut.
+// A request's body as JSON, strictly; what it holds is the reader's matter.
+ApiResult<Value> parse_body(std::string_view body);
+
+// For messages: "an integer", "the string \"abc\"", "an object"; long strings
+// are cut.
 std::string describe(const Value& value);
 
 }  // namespace millrace

@@ -5,7 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <variant>
+#include <string_view>
 #include <vector>
 
 #include "engine/request.h"
@@ -15,6 +15,8 @@
 #include "server/routes.h"
 
 namespace millrace {
+
+class Service;
 
 struct GenerationFields {
   Request request;  // without the prompt
@@ -27,18 +29,19 @@ struct GenerationFields {
 // refuses by name what would change the answer and is not supported.
 void read_generation_fields(FieldReader& reader, GenerationFields& fields);
 
-// The body as a JSON object, or what is wrong with it.
-std::variant<Value, ApiError> parse_body(const HttpRequest& request);
+// Id, time, model and seed of an answer. Draws the seed of a request that has
+// none, so that it can be reported and all prompts of the request share it.
+AnswerHead make_answer_head(std::string_view prefix, GenerationFields& fields);
+AnswerOptions answer_options(const Service& service, const GenerationFields& fields, int n_choices);
 
-// Submits one request a prompt (each with request.n choices) and answers with what the writer makes
-// of the events. An error of the first or of any later prompt is an error of the whole.
-Reply answer_generation(Call& call,
-                        const GenerationFields& fields,
-                        std::vector<std::vector<TokenId>> prompts,
-                        std::unique_ptr<AnswerWriter> writer);
-
-Reply error_reply(const ApiError& error);
-std::string make_answer_id(std::string_view prefix);  // prefix and 24 random characters
-int64_t unix_seconds();
+// Submits one request a prompt (each with request.n choices) and answers with
+// what the writer makes of the events. An error of any prompt is an error of
+// the whole, found before one is submitted. prompt_field: where the client
+// wrote the prompts.
+ApiResult<Reply> answer_generation(Call& call,
+                                   const GenerationFields& fields,
+                                   std::string_view prompt_field,
+                                   std::vector<std::vector<TokenId>> prompts,
+                                   std::unique_ptr<AnswerWriter> writer);
 
 }  // namespace millrace

@@ -112,6 +112,64 @@ TEST_F(GenerationTest, a_stream_that_breaks_off_is_counted_as_the_failure) {
   EXPECT_EQ(counted(200), 0);
 }
 
+struct SmallQueueTest : GenerationTest {
+  static EngineOptions small_queue() {
+    EngineOptions options;
+    options.max_waiting = 3;
+    return options;
+  }
+  SmallQueueTest() : GenerationTest(small_queue()) {}
+};
+
+TEST_F(SmallQueueTest, more_answers_than_may_ever_wait_are_the_requests_mistake) {
+  Exchange answer = ask("/v1/completions", R"({"prompt":[1],"n":4})");
+  EXPECT_EQ(answer.response.status, 400);
+  EXPECT_EQ(json::parse(answer.response.body)["error"]["param"], "n");
+  answer = ask("/v1/completions", R"({"prompt":[[1],[2]],"n":2})");
+  EXPECT_EQ(answer.response.status, 400);
+  const json error = json::parse(answer.response.body)["error"];
+  EXPECT_EQ(error["param"], "prompt");
+  EXPECT_NE(error["message"].get<std::string>().find("at most 3"), std::string::npos);
+  EXPECT_EQ(ask("/v1/completions", R"({"prompt":[1],"n":3,"max_tokens":1})").response.status, 200);
+}
+
+TEST_F(GenerationTest, mistakes_that_only_the_engine_finds_name_the_field) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"prompt":[1,99999999]})", "prompt"},
+      {R"({"prompt":[[1],[2,99999999]]})", "prompt[1]"},
+      {R"({"prompt":[1],"max_tokens":1000000})", "prompt"},
+      {R"({"prompt":[1],"stop_token_ids":[99999999]})", "stop_token_ids"},
+      {R"({"prompt":[1],"logit_bias":{"99999999":1}})", "logit_bias"},
+      {R"({"prompt":[1],"max_tokens":3,"min_tokens":4})", "min_tokens"},
+      {R"({"prompt":[1],"temperature":NaN})", ""},
+      {R"({"prompt":[1],"temperature":1e999})", ""},
+  };
+  for (const auto& [body, param] : cases) {
+    const Exchange answer = ask("/v1/completions", body);
+    EXPECT_EQ(answer.response.status, 400) << body;
+    const json error = json::parse(answer.response.body)["error"];
+    EXPECT_EQ(error["param"].is_null() ? "" : error["param"].get<std::string>(), param) << error;
+  }
+  EXPECT_EQ(engine_.engine->stats().prompt_tokens,
+            0);  // not even the good ones were started
+}
+
+TEST_F(GenerationTest, the_seed_that_was_drawn_is_reported_and_gives_the_answer_again) {
+  const std::string fields = R"("prompt":[[1,2],[3]],"max_tokens":12,"ignore_eos":true)";
+  const json first = json::parse(ask("/v1/completions", "{" + fields + "}").response.body);
+  ASSERT_TRUE(first["seed"].is_number_integer()) << first;
+  const json again =
+      json::parse(ask("/v1/completions", "{" + fields + ",\"seed\":" + first["seed"].dump() + "}")
+                      .response.body);
+  EXPECT_EQ(again["seed"], first["seed"]);
+  EXPECT_EQ(again["choices"], first["choices"]);
+  const json given =
+      json::parse(ask("/v1/completions", R"({"prompt":[1],"seed":-5})").response.body);
+  EXPECT_EQ(given["seed"], -5);
+  const Exchange streamed = ask("/v1/completions", R"({"prompt":[1],"seed":77,"stream":true})");
+  EXPECT_NE(streamed.response.body.find(R"("seed":77)"), std::string::npos);
+}
+
 TEST_F(GenerationTest, a_client_that_leaves_is_counted_as_gone) {
   for (const char* body : {kLong, kLongStream}) {
     Reply reply = start("/v1/completions", body);

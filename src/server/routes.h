@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "server/api_error.h"
 #include "server/http.h"
 
 namespace millrace {
@@ -17,7 +18,7 @@ struct Call {
   Waker wake;
 };
 
-using Endpoint = Reply (*)(Call& call);
+using Endpoint = ApiResult<Reply> (*)(Call& call);
 
 struct Route {
   std::string_view method;

@@ -5,16 +5,20 @@
 
 #include <algorithm>
 #include <ctime>
+#include <exception>
 #include <utility>
 
 #include "base/log.h"
 #include "engine/engine.h"
+#include "server/answer_id.h"
+#include "server/host_check.h"
 #include "server/routes.h"
 
 namespace millrace {
 namespace {
 
 constexpr size_t kMaxWarnedFields = 256;
+constexpr size_t kShownBytes = 100;  // of what a client wrote, in messages and in the log
 // An engine with work that completes no step for so long is stuck, not slow.
 constexpr double kStuckSeconds = 120;
 // No status of HTTP: the client left before its answer was whole (the number is nginx's).
@@ -22,6 +26,24 @@ constexpr int kClientLeft = 499;
 
 void append(std::vector<HttpHeader>& headers, const std::vector<HttpHeader>& more) {
   headers.insert(headers.end(), more.begin(), more.end());
+}
+
+// What the endpoint says. What it throws is ours to answer for, and no reason
+// to hang up.
+Reply answer(const Route& route, Call& call) {
+  try {
+    ApiResult<Reply> reply = route.endpoint(call);
+    return reply ? std::move(*reply) : Reply{error_response(reply.error()), nullptr, false};
+  } catch (const std::exception& error) {
+    log_error("[http] {} failed: {}", route.path, error.what());
+    return {error_response({500, "internal error", "", ""}), nullptr, false};
+  }
+}
+
+// "https://app.example:8443" is app.example.
+std::string host_of_origin(std::string_view origin) {
+  const size_t scheme = origin.find("://");
+  return scheme == std::string_view::npos ? "" : host_name(origin.substr(scheme + 3));
 }
 
 bool is_cross_origin(const HttpRequest& request, std::string_view origin) {
@@ -37,20 +59,20 @@ bool is_cross_origin(const HttpRequest& request, std::string_view origin) {
 class Service::AnswerInProgress : public ReplySource {
  public:
   AnswerInProgress(const Service& service,
-                   const HttpRequest& request,
                    const Route& route,
+                   std::string request,
+                   std::vector<HttpHeader> headers,
                    Reply& reply)
       : service_(service),
         route_(route),
-        method_(request.method),
-        path_(request.path),
-        headers_(service.headers_of_every_answer(request)),
+        request_(std::move(request)),
+        headers_(std::move(headers)),
         streams_(reply.streams),
         source_(std::move(reply.source)) {}
 
   ~AnswerInProgress() override {
     if (!is_finished_) {
-      service_.conclude(route_, method_, path_, kClientLeft);
+      service_.conclude(route_, request_, kClientLeft);
     }
   }
 
@@ -61,7 +83,7 @@ class Service::AnswerInProgress : public ReplySource {
       if (!streams_) {  // a stream's headers are out already
         append(response.headers, headers_);
       }
-      service_.conclude(route_, method_, path_, response.status);
+      service_.conclude(route_, request_, response.status);
     }
     return progress;
   }
@@ -69,8 +91,7 @@ class Service::AnswerInProgress : public ReplySource {
  private:
   const Service& service_;
   const Route& route_;
-  const std::string method_;
-  const std::string path_;
+  const std::string request_;  // for the log
   const std::vector<HttpHeader> headers_;
   const bool streams_;
   const std::unique_ptr<ReplySource> source_;
@@ -85,7 +106,13 @@ HttpHandler Service::handler() {
   handler.admit = [this](const HttpRequest& head) {
     auto refusal = admit(head);
     if (refusal) {
-      append(refusal->headers, headers_of_every_answer(head));
+      std::vector<HttpHeader> headers = headers_of_every_answer(head);
+      log_debug("[http] {} {} {} {}",
+                headers.front().value,
+                head.method,
+                head.path.substr(0, kShownBytes),
+                refusal->status);
+      append(refusal->headers, std::move(headers));
     }
     return refusal;
   };
@@ -94,7 +121,10 @@ HttpHandler Service::handler() {
   };
   handler.refuse = [this](int status, std::string_view reason) {
     count("", status);
-    return error_response({status, std::string(reason), "", ""});
+    log_debug("[http] - {} {}", status, reason);
+    HttpResponse response = error_response({status, std::string(reason), "", ""});
+    append(response.headers, headers_of_every_answer({}));
+    return response;
   };
   return handler;
 }
@@ -128,20 +158,35 @@ bool Service::serves_model(std::string_view name) const {
 ApiError Service::unknown_model(std::string_view name) const {
   return {404,
           fmt::format("model: '{}' is not served here; there is {} (--alias adds names)",
-                      name,
+                      name.substr(0, kShownBytes),
                       fmt::join(options_.model_names, ", ")),
           "model",
           "model_not_found"};
 }
 
+ApiResult<void> Service::accept(std::string_view path,
+                                std::string& model,
+                                const std::vector<std::string>& unknown_fields) {
+  if (model.empty()) {
+    model = options_.model_names.front();
+  } else if (!serves_model(model)) {
+    return tl::unexpected(unknown_model(model));
+  }
+  warn_unknown_fields(path, unknown_fields);
+  return {};
+}
+
 void Service::warn_unknown_fields(std::string_view path, const std::vector<std::string>& names) {
-  for (const std::string& name : names) {
+  for (const std::string& whole_name : names) {
+    const std::string name = whole_name.substr(0, kShownBytes);
     const std::lock_guard lock(mutex_);
     if (warned_fields_.size() < kMaxWarnedFields &&
         warned_fields_.insert(fmt::format("{} {}", path, name)).second) {
-      log_warning("[{}] a request has the field {:?}, which is not known and was ignored",
-                  path,
-                  name.substr(0, 100));
+      log_warning(
+          "[{}] a request has the field {:?}, which is not known and "
+          "was ignored",
+          path,
+          name);
     }
   }
 }
@@ -153,11 +198,19 @@ std::optional<HttpResponse> Service::admit(const HttpRequest& head) {
     count(match.route != nullptr ? match.route->path : "", error.status);
     return error_response(error);
   };
-  if (const auto error = check_origin(head)) {
-    return refuse(*error);
+  for (const auto& error : {check_host(head), check_origin(head)}) {
+    if (error) {
+      return refuse(*error);
+    }
+  }
+  if (head.method == "OPTIONS" && head.path == "*") {
+    return preflight(head, "GET, HEAD, POST, OPTIONS");
   }
   if (match.allow.empty()) {
-    return refuse({404, fmt::format("there is no {} here", head.path), "", "unknown_url"});
+    return refuse({404,
+                   fmt::format("there is no {} here", head.path.substr(0, kShownBytes)),
+                   "",
+                   "unknown_url"});
   }
   if (head.method == "OPTIONS") {
     return preflight(head, match.allow);
@@ -197,26 +250,27 @@ Reply Service::handle(HttpRequest request, const Waker& wake) {
     return {error_response({404, "not found", "", ""}), nullptr, false};
   }
   const std::string rest(match.rest);
+  std::vector<HttpHeader> headers = headers_of_every_answer(request);
   Call call{*this, std::move(request), rest, wake};
-  Reply reply = match.route->endpoint(call);
+  Reply reply = answer(*match.route, call);
+  std::string name = fmt::format(
+      "{} {} {}", headers.front().value, call.request.method, call.request.path.substr(0, 200));
   if (!reply.source || reply.streams) {
-    append(reply.response.headers, headers_of_every_answer(call.request));
+    append(reply.response.headers, headers);
   }
   if (reply.source) {
-    reply.source = std::make_unique<AnswerInProgress>(*this, call.request, *match.route, reply);
+    reply.source = std::make_unique<AnswerInProgress>(
+        *this, *match.route, std::move(name), std::move(headers), reply);
   } else {
-    conclude(*match.route, call.request.method, call.request.path, reply.response.status);
+    conclude(*match.route, name, reply.response.status);
   }
   return reply;
 }
 
-void Service::conclude(const Route& route,
-                       std::string_view method,
-                       std::string_view path,
-                       int status) const {
+void Service::conclude(const Route& route, std::string_view request, int status) const {
   count(route.path, status);
   if (!route.is_public) {
-    log_debug("[http] {} {} {}", method, path, status);
+    log_debug("[http] {} {}", request, status);
   }
 }
 
@@ -227,14 +281,39 @@ bool Service::is_allowed_origin(std::string_view origin) const {
       [&](const std::string& allowed) { return allowed == "*" || allowed == origin; });
 }
 
-// A page from elsewhere must not even start work here, whether or not it could read the answer.
+std::optional<ApiError> Service::check_host(const HttpRequest& request) const {
+  const std::string* host = request.header("host");
+  if (!options_.checks_host || host == nullptr) {
+    return std::nullopt;
+  }
+  const std::string name = host_name(*host);
+  const bool is_known =
+      is_local_name(name) || std::any_of(options_.allowed_origins.begin(),
+                                         options_.allowed_origins.end(),
+                                         [&](const std::string& allowed) {
+                                           return allowed == "*" || host_of_origin(allowed) == name;
+                                         });
+  if (is_known) {
+    return std::nullopt;
+  }
+  return ApiError{403,
+                  fmt::format("Host {} is no name of this server: let the proxy send 'Host: "
+                              "localhost', or allow its pages with --allow-origin",
+                              host->substr(0, kShownBytes)),
+                  "",
+                  "host_not_allowed"};
+}
+
+// A page from elsewhere must not even start work here, whether or not it could
+// read the answer.
 std::optional<ApiError> Service::check_origin(const HttpRequest& request) const {
   const std::string* origin = request.header("origin");
   if (origin == nullptr || !is_cross_origin(request, *origin) || is_allowed_origin(*origin)) {
     return std::nullopt;
   }
   return ApiError{403,
-                  fmt::format("pages of {} may not use this server (--allow-origin)", *origin),
+                  fmt::format("pages of {} may not use this server (--allow-origin)",
+                              origin->substr(0, kShownBytes)),
                   "",
                   "origin_not_allowed"};
 }
@@ -254,12 +333,16 @@ HttpResponse Service::preflight(const HttpRequest& request, const std::string& a
   return response;
 }
 
+// The id first.
 std::vector<HttpHeader> Service::headers_of_every_answer(const HttpRequest& request) const {
+  std::vector<HttpHeader> headers = {{"X-Request-Id", request_id(request)}};
   const std::string* origin = request.header("origin");
-  if (origin == nullptr || !is_allowed_origin(*origin)) {
-    return {};
+  if (origin != nullptr && is_allowed_origin(*origin)) {
+    headers.push_back({"Access-Control-Allow-Origin", *origin});
+    headers.push_back({"Access-Control-Expose-Headers", "X-Request-Id, Retry-After"});
+    headers.push_back({"Vary", "Origin"});
   }
-  return {{"Access-Control-Allow-Origin", *origin}, {"Vary", "Origin"}};
+  return headers;
 }
 
 void Service::count(std::string_view route, int status) const {

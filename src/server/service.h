@@ -25,6 +25,9 @@ struct ServiceOptions {
   ApiKeys keys;
   std::vector<std::string> allowed_origins;  // "*": any; empty: no cross-origin requests
   bool always_usage = false;                 // streams end with usage whether asked for or not
+  // Refuse names in Host that are neither local nor those of an allowed origin:
+  // for a server on the loopback interface without keys (host_check.h).
+  bool checks_host = false;
 };
 
 class Service {
@@ -51,23 +54,28 @@ class Service {
   bool serves_model(std::string_view name) const;
   ApiError unknown_model(std::string_view name) const;
 
-  // Logs each name once: a typing mistake, or a field that Millrace does not know.
-  void warn_unknown_fields(std::string_view path, const std::vector<std::string>& names);
+  // What every endpoint does with the model and the unread fields of a body: no
+  // model becomes the first name, one that is not served here is an error,
+  // unknown fields are logged.
+  ApiResult<void> accept(std::string_view path,
+                         std::string& model,
+                         const std::vector<std::string>& unknown_fields);
 
  private:
   class AnswerInProgress;
 
   std::optional<HttpResponse> admit(const HttpRequest& head);
   Reply handle(HttpRequest request, const Waker& wake);
+  std::optional<ApiError> check_host(const HttpRequest& request) const;
   std::optional<ApiError> check_origin(const HttpRequest& request) const;
   bool is_allowed_origin(std::string_view origin) const;
   HttpResponse preflight(const HttpRequest& request, const std::string& allow) const;
   std::vector<HttpHeader> headers_of_every_answer(const HttpRequest& request) const;
+  // Logs each name once: a typing mistake, or a field that Millrace does not
+  // know.
+  void warn_unknown_fields(std::string_view path, const std::vector<std::string>& names);
   // Counts and logs a request by the status it was answered with.
-  void conclude(const Route& route,
-                std::string_view method,
-                std::string_view path,
-                int status) const;
+  void conclude(const Route& route, std::string_view request, int status) const;
   void count(std::string_view route, int status) const;
 
   const ServiceOptions options_;

@@ -128,6 +128,61 @@ TEST(Service, pages_of_other_origins_are_refused_unless_listed) {
   EXPECT_EQ(send(listed, request("GET", "/health/live", evil)).status, 403);
 }
 
+TEST(Service, a_page_that_renamed_the_loopback_address_is_refused) {
+  Metrics metrics;
+  Service service({{"m"}, {}, {"https://llm.example:8443"}, false, true}, metrics);
+  const auto status = [&](const char* host) {
+    return send(service, request("GET", "/health/live", {{"Host", host}})).status;
+  };
+  for (const char* host : {"localhost:8080",
+                           "LOCALHOST.",
+                           "127.0.0.1:8080",
+                           "127.3.2.1",
+                           "[::1]:8080",
+                           "host.docker.internal:8080",
+                           "llm.example",
+                           "llm.example:8443"}) {
+    EXPECT_EQ(status(host), 200) << host;
+  }
+  for (const char* host : {"evil.example:8080", "localhost.evil.example", "127.0.0.1.evil", ""}) {
+    EXPECT_EQ(status(host), 403) << host;
+  }
+  // The page of such a name is no other origin, and still refused.
+  EXPECT_EQ(send(service,
+                 request("POST",
+                         "/v1/completions",
+                         {{"Host", "evil.example"}, {"Origin", "http://evil.example"}}))
+                .status,
+            403);
+  EXPECT_EQ(send(service, request("GET", "/health/live")).status,
+            200);  // HTTP/1.0 has no Host
+  Service open({{"m"}, {}, {"*"}, false, true}, metrics);
+  EXPECT_EQ(send(open, request("GET", "/health/live", {{"Host", "any.example"}})).status, 200);
+}
+
+TEST(Service, every_answer_carries_a_request_id) {
+  Metrics metrics;
+  Service service({{"m"}, {}, {}, false}, metrics);
+  const Exchange own = send(service, request("GET", "/health/live", {{"x-request-id", "abc-1"}}));
+  EXPECT_EQ(own.header("X-Request-Id"), "abc-1");
+  const Exchange drawn = send(service, request("GET", "/nothing"));
+  EXPECT_EQ(drawn.header("X-Request-Id").rfind("req-", 0), 0u);
+  for (const std::string& bad :
+       {std::string("a b"), std::string("\r\nX: y"), std::string(200, 'a')}) {
+    const Exchange answer = send(service, request("GET", "/health/live", {{"X-Request-Id", bad}}));
+    EXPECT_EQ(answer.header("X-Request-Id").rfind("req-", 0), 0u);
+  }
+  const HttpResponse refusal = service.handler().refuse(413, "too large");
+  EXPECT_EQ(refusal.headers.at(0).name, "X-Request-Id");
+}
+
+TEST(Service, options_of_everything_is_answered) {
+  Metrics metrics;
+  Service service({{"m"}, {}, {}, false}, metrics);
+  EXPECT_EQ(send(service, request("OPTIONS", "*")).status, 204);
+  EXPECT_EQ(send(service, request("GET", "*")).status, 404);
+}
+
 TEST(Service, requests_are_counted_by_route_and_status) {
   Metrics metrics;
   Service service({{"m"}, {}, {}, false}, metrics);

@@ -9,39 +9,31 @@
 
 namespace millrace {
 
-Reply create_chat_completion(Call& call) {
-  auto body = parse_body(call.request);
-  if (const auto* error = std::get_if<ApiError>(&body)) {
-    return error_reply(*error);
+ApiResult<Reply> create_chat_completion(Call& call) {
+  const auto body = parse_body(call.request.body);
+  if (!body) {
+    return tl::unexpected(body.error());
   }
-  auto parsed = parse_chat_request(std::get<Value>(body));
-  if (const auto* error = std::get_if<ApiError>(&parsed)) {
-    return error_reply(*error);
+  auto request = parse_chat_request(*body);
+  if (!request) {
+    return tl::unexpected(request.error());
   }
-  auto& request = std::get<ChatRequest>(parsed);
   Service& service = call.service;
-  GenerationFields& fields = request.fields;
-  if (fields.model.empty()) {
-    fields.model = service.options().model_names.front();
+  GenerationFields& fields = request->fields;
+  auto accepted = service.accept(call.request.path, fields.model, request->unknown_fields);
+  if (!accepted) {
+    return tl::unexpected(accepted.error());
   }
-  if (!service.serves_model(fields.model)) {
-    return error_reply(service.unknown_model(fields.model));
+  auto prompt = encode_conversation(*service.engine(), request->conversation);
+  if (!prompt) {
+    return tl::unexpected(prompt.error());
   }
-  service.warn_unknown_fields(call.request.path, request.unknown_fields);
-  auto encoded = encode_conversation(*service.engine(), request.conversation);
-  if (const auto* error = std::get_if<ApiError>(&encoded)) {
-    return error_reply(*error);
-  }
-  AnswerOptions options;
-  options.n_choices = fields.request.n;
-  options.streams = fields.streams;
-  options.include_usage = fields.include_usage || service.options().always_usage;
-  options.has_logprobs = fields.request.n_logprobs.has_value();
-  const AnswerHead head{make_answer_id("chatcmpl-"), unix_seconds(), fields.model};
-  auto writer = make_chat_writer(head, options, service.engine()->tokenizer());
+  const AnswerHead head = make_answer_head("chatcmpl-", fields);
+  auto writer = make_chat_writer(
+      head, answer_options(service, fields, fields.request.n), service.engine()->tokenizer());
   std::vector<std::vector<TokenId>> prompts;
-  prompts.push_back(std::move(std::get<std::vector<TokenId>>(encoded)));
-  return answer_generation(call, fields, std::move(prompts), std::move(writer));
+  prompts.push_back(std::move(*prompt));
+  return answer_generation(call, fields, "messages", std::move(prompts), std::move(writer));
 }
 
 }  // namespace millrace

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/engine.h"
+#include "text/chat_prompt.h"
 
 namespace millrace {
 namespace {
@@ -86,7 +87,7 @@ void check_message(FieldReader& reader, const Value& message, const std::string&
   }
 }
 
-void read_messages(FieldReader& reader, Conversation& conversation) {
+void read_messages(FieldReader& reader, ChatInput& conversation) {
   const Value* messages = reader.take("messages");
   if (messages == nullptr || !messages->is_list() || messages->items().empty()) {
     reader.fail_at("messages",
@@ -102,7 +103,7 @@ void read_messages(FieldReader& reader, Conversation& conversation) {
   conversation.messages = *messages;
 }
 
-void read_tools(FieldReader& reader, Conversation& conversation) {
+void read_tools(FieldReader& reader, ChatInput& conversation) {
   const Value* tools = reader.take("tools");
   if (tools == nullptr) {
     return;
@@ -126,7 +127,7 @@ void read_tools(FieldReader& reader, Conversation& conversation) {
   }
 }
 
-void read_tool_choice(FieldReader& reader, Conversation& conversation) {
+void read_tool_choice(FieldReader& reader, ChatInput& conversation) {
   const Value* choice = reader.take("tool_choice");
   if (choice == nullptr) {
     return;
@@ -148,12 +149,42 @@ void read_logprobs(FieldReader& reader, Request& request) {
   reader.read("logprobs", has_logprobs);
   std::optional<int64_t> n_top;
   reader.read("top_logprobs", 0, kMaxTopLogprobs, n_top);
-  if (n_top && !has_logprobs) {
+  if (n_top.value_or(0) > 0 && !has_logprobs) {
     reader.fail_at("top_logprobs", "needs \"logprobs\": true");
   }
   if (has_logprobs) {
     request.n_logprobs = static_cast<int>(n_top.value_or(0));
   }
+}
+
+// What the request itself sets may not come in by the back door.
+constexpr std::array<std::string_view, 7> kReservedVariables = {"messages",
+                                                                "tools",
+                                                                "documents",
+                                                                "add_generation_prompt",
+                                                                "continue_final_message",
+                                                                "bos_token",
+                                                                "eos_token"};
+
+void read_template_variables(FieldReader& reader, ChatInput& conversation) {
+  conversation.extra = Value::dict({});
+  const Value* variables = reader.take("chat_template_kwargs");
+  if (variables == nullptr) {
+    return;
+  }
+  if (!variables->is_dict()) {
+    reader.fail_at("chat_template_kwargs",
+                   fmt::format("expected an object, got {}", describe(*variables)));
+    return;
+  }
+  for (const std::string_view name : kReservedVariables) {
+    if (variables->find(name) != nullptr) {
+      reader.fail_at(fmt::format("chat_template_kwargs.{}", name),
+                     "is set by the request itself and cannot be replaced");
+      return;
+    }
+  }
+  conversation.extra = *variables;
 }
 
 // null, a value that asks for nothing, or a refusal.
@@ -167,12 +198,7 @@ void accept_only(FieldReader& reader,
   }
 }
 
-void refuse_unsupported(FieldReader& reader) {
-  if (const Value* format = reader.take("response_format")) {
-    if (format->string_or("type", "") != "text") {
-      reader.refuse("response_format", "only {\"type\": \"text\"} is supported yet");
-    }
-  }
+void refuse_unsupported(FieldReader& reader, const ChatInput& conversation) {
   if (const Value* modalities = reader.take("modalities")) {
     const bool is_text = modalities->is_list() && modalities->items().size() == 1 &&
                          modalities->items()[0].is_string() &&
@@ -191,22 +217,18 @@ void refuse_unsupported(FieldReader& reader) {
     reader.refuse("chat_template", "templates come with the model, not with a request");
   }
   accept_only(reader, "verbosity", "medium", "only \"medium\" is supported");
-  bool stores = false;
-  reader.read("store", stores);
-  if (stores) {
-    reader.refuse("store", "this server keeps nothing");
-  }
   bool is_parallel = true;
   reader.read("parallel_tool_calls", is_parallel);
-  if (!is_parallel) {
+  if (!is_parallel && conversation.tools.is_list()) {
     reader.refuse("parallel_tool_calls", "false is not supported");
   }
-  reader.ignore({"prediction"});
+  // A wish to look the answer up later and a guess that only makes it faster.
+  reader.ignore({"store", "prediction"});
 }
 
 }  // namespace
 
-void read_conversation(FieldReader& reader, Conversation& conversation) {
+void read_conversation(FieldReader& reader, ChatInput& conversation) {
   read_messages(reader, conversation);
   read_tools(reader, conversation);
   read_tool_choice(reader, conversation);
@@ -225,66 +247,48 @@ void read_conversation(FieldReader& reader, Conversation& conversation) {
     }
     conversation.documents = *documents;
   }
-  conversation.kwargs = Value::dict({});
-  if (const Value* kwargs = reader.take("chat_template_kwargs")) {
-    if (!kwargs->is_dict()) {
-      reader.fail_at("chat_template_kwargs",
-                     fmt::format("expected an object, got {}", describe(*kwargs)));
-      return;
-    }
-    conversation.kwargs = *kwargs;
-  }
+  read_template_variables(reader, conversation);
   std::string effort;
   reader.read("reasoning_effort", effort);
-  if (!effort.empty() && conversation.kwargs.find("reasoning_effort") == nullptr) {
-    conversation.kwargs.mutable_dict().set("reasoning_effort", effort);
+  if (!effort.empty() && conversation.extra.find("reasoning_effort") == nullptr) {
+    conversation.extra.mutable_dict().set("reasoning_effort", effort);
   }
 }
 
-std::variant<ChatRequest, ApiError> parse_chat_request(const Value& body) {
+ApiResult<ChatRequest> parse_chat_request(const Value& body) {
   FieldReader reader(body);
   ChatRequest request;
   read_generation_fields(reader, request.fields);
   read_conversation(reader, request.conversation);
   read_lengths(reader, request.fields.request);
   read_logprobs(reader, request.fields.request);
-  refuse_unsupported(reader);
+  refuse_unsupported(reader, request.conversation);
   if (reader.error()) {
-    return *reader.error();
+    return tl::unexpected(*reader.error());
   }
   request.unknown_fields = reader.unread();
   return request;
 }
 
-std::variant<std::vector<TokenId>, ApiError> encode_conversation(const Engine& engine,
-                                                                 const Conversation& conversation) {
+ApiResult<std::vector<TokenId>> encode_conversation(const Engine& engine,
+                                                    const ChatInput& conversation) {
   const ChatTemplate* chat_template = engine.chat_template();
   if (chat_template == nullptr) {
     const std::string& reason = engine.files().chat_template_error;
-    return ApiError{400,
-                    reason.empty() ? "this model has no chat template: use /v1/completions"
-                                   : "the model's chat template was refused: " + reason,
-                    "messages",
-                    "no_chat_template"};
+    return tl::unexpected(ApiError{400,
+                                   reason.empty()
+                                       ? "this model has no chat template: use /v1/completions"
+                                       : "the model's chat template was refused: " + reason,
+                                   "messages",
+                                   "no_chat_template"});
   }
-  const Tokenizer& tokenizer = engine.tokenizer();
-  ChatInput input;
-  input.messages = conversation.messages;
-  input.tools = conversation.tools;
-  input.documents = conversation.documents;
-  input.extra = conversation.kwargs;
-  input.add_generation_prompt = conversation.add_generation_prompt;
-  input.continue_final_message = conversation.continue_final_message;
-  input.bos_token = tokenizer.token_text(tokenizer.bos());
-  input.eos_token = tokenizer.token_text(tokenizer.eos());
-  const auto pieces = chat_template->render(input);
-  if (!pieces) {
-    ApiError error = to_api_error(pieces.error());
+  auto ids = encode_chat(*chat_template, engine.tokenizer(), conversation);
+  if (!ids) {
+    ApiError error = to_api_error(ids.error());
     error.param = "messages";
-    return error;
+    return tl::unexpected(std::move(error));
   }
-  const bool has_bos = !input.bos_token.empty() && starts_with(*pieces, input.bos_token);
-  return tokenizer.encode(*pieces, !has_bos);
+  return std::move(*ids);
 }
 
 }  // namespace millrace

@@ -2,7 +2,6 @@
 // The typed form of a /v1/chat/completions body, and of /tokenize with messages. Pure functions.
 
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "server/generation.h"
@@ -12,27 +11,17 @@ namespace millrace {
 
 class Engine;
 
-// The fields that the chat template sees.
-struct Conversation {
-  Value messages;
-  Value tools;
-  Value documents;
-  Value kwargs;  // chat_template_kwargs, a dict or none
-  bool add_generation_prompt = true;
-  bool continue_final_message = false;
-};
-
 struct ChatRequest {
   GenerationFields fields;
-  Conversation conversation;
+  ChatInput conversation;  // the fields that the chat template sees
   std::vector<std::string> unknown_fields;
 };
 
-void read_conversation(FieldReader& reader, Conversation& conversation);
-std::variant<ChatRequest, ApiError> parse_chat_request(const Value& body);
+void read_conversation(FieldReader& reader, ChatInput& conversation);
+ApiResult<ChatRequest> parse_chat_request(const Value& body);
 
 // Renders and tokenizes: message text never becomes control tokens.
-std::variant<std::vector<TokenId>, ApiError> encode_conversation(const Engine& engine,
-                                                                 const Conversation& conversation);
+ApiResult<std::vector<TokenId>> encode_conversation(const Engine& engine,
+                                                    const ChatInput& conversation);
 
 }  // namespace millrace

@@ -18,6 +18,6 @@ struct CompletionRequest {
   std::vector<std::string> unknown_fields;
 };
 
-std::variant<CompletionRequest, ApiError> parse_completion_request(const Value& body);
+ApiResult<CompletionRequest> parse_completion_request(const Value& body);
 
 }  // namespace millrace

@@ -94,9 +94,6 @@ void refuse_unsupported(FieldReader& reader, const CompletionRequest& request) {
   if (best_of != request.fields.request.n) {
     reader.refuse("best_of", "only the value of n is supported");
   }
-  if (reader.take("response_format") != nullptr) {
-    reader.refuse("response_format", "constrained output is not supported yet");
-  }
 }
 
 std::string echo_text(const std::variant<std::string, std::vector<TokenId>>& prompt,
@@ -107,7 +104,7 @@ std::string echo_text(const std::variant<std::string, std::vector<TokenId>>& pro
 
 }  // namespace
 
-std::variant<CompletionRequest, ApiError> parse_completion_request(const Value& body) {
+ApiResult<CompletionRequest> parse_completion_request(const Value& body) {
   FieldReader reader(body);
   CompletionRequest request;
   read_generation_fields(reader, request.fields);
@@ -126,42 +123,39 @@ std::variant<CompletionRequest, ApiError> parse_completion_request(const Value& 
                                kMaxChoices));
   }
   if (reader.error()) {
-    return *reader.error();
+    return tl::unexpected(*reader.error());
   }
   request.unknown_fields = reader.unread();
   return request;
 }
 
-Reply create_completion(Call& call) {
-  auto body = parse_body(call.request);
-  if (const auto* error = std::get_if<ApiError>(&body)) {
-    return error_reply(*error);
+ApiResult<Reply> create_completion(Call& call) {
+  const auto body = parse_body(call.request.body);
+  if (!body) {
+    return tl::unexpected(body.error());
   }
-  auto parsed = parse_completion_request(std::get<Value>(body));
-  if (const auto* error = std::get_if<ApiError>(&parsed)) {
-    return error_reply(*error);
+  auto request = parse_completion_request(*body);
+  if (!request) {
+    return tl::unexpected(request.error());
   }
-  auto& request = std::get<CompletionRequest>(parsed);
   Service& service = call.service;
-  GenerationFields& fields = request.fields;
-  if (fields.model.empty()) {
-    fields.model = service.options().model_names.front();
+  GenerationFields& fields = request->fields;
+  auto accepted = service.accept(call.request.path, fields.model, request->unknown_fields);
+  if (!accepted) {
+    return tl::unexpected(accepted.error());
   }
-  if (!service.serves_model(fields.model)) {
-    return error_reply(service.unknown_model(fields.model));
-  }
-  service.warn_unknown_fields(call.request.path, request.unknown_fields);
 
   const Tokenizer& tokenizer = service.engine()->tokenizer();
   std::vector<std::vector<TokenId>> prompts;
   std::vector<CompletionPrompt> of_choices;
-  for (auto& prompt : request.prompts) {
+  for (auto& prompt : request->prompts) {
     const auto* text = std::get_if<std::string>(&prompt);
-    // A raw prompt is the client's own template, so control tokens spelled in it count.
-    prompts.push_back(text != nullptr ? tokenizer.encode(*text, request.add_special_tokens, true)
+    // A raw prompt is the client's own template, so control tokens spelled in
+    // it count.
+    prompts.push_back(text != nullptr ? tokenizer.encode(*text, request->add_special_tokens, true)
                                       : std::get<std::vector<TokenId>>(prompt));
     CompletionPrompt known;
-    if (request.echo) {
+    if (request->echo) {
       known.echo = echo_text(prompt, tokenizer);
     } else {
       const auto& ids = prompts.back();
@@ -170,14 +164,11 @@ Reply create_completion(Call& call) {
     }
     of_choices.insert(of_choices.end(), static_cast<size_t>(fields.request.n), known);
   }
-  AnswerOptions options;
-  options.n_choices = static_cast<int>(of_choices.size());
-  options.streams = fields.streams;
-  options.include_usage = fields.include_usage || service.options().always_usage;
-  options.has_logprobs = fields.request.n_logprobs.has_value();
-  const AnswerHead head{make_answer_id("cmpl-"), unix_seconds(), fields.model};
+  const AnswerHead head = make_answer_head("cmpl-", fields);
+  const AnswerOptions options =
+      answer_options(service, fields, static_cast<int>(of_choices.size()));
   auto writer = make_completion_writer(head, options, tokenizer, std::move(of_choices));
-  return answer_generation(call, fields, std::move(prompts), std::move(writer));
+  return answer_generation(call, fields, "prompt", std::move(prompts), std::move(writer));
 }
 
 }  // namespace millrace

@@ -4,7 +4,7 @@
 
 #include "engine/engine.h"
 #include "server/api/endpoints.h"
-#include "server/generation.h"
+#include "server/field_reader.h"
 #include "server/json_text.h"
 #include "server/service.h"
 
@@ -35,24 +35,23 @@ std::vector<TokenId> read_tokens(FieldReader& reader, int32_t n_vocab) {
 
 }  // namespace
 
-Reply detokenize(Call& call) {
-  const auto body = parse_body(call.request);
-  if (const auto* error = std::get_if<ApiError>(&body)) {
-    return error_reply(*error);
+ApiResult<Reply> detokenize(Call& call) {
+  const auto body = parse_body(call.request.body);
+  if (!body) {
+    return tl::unexpected(body.error());
   }
   const Tokenizer& tokenizer = call.service.engine()->tokenizer();
-  FieldReader reader(std::get<Value>(body));
+  FieldReader reader(*body);
   std::string model;
   reader.read("model", model);
   bool skips_control = false;
   reader.read("skip_special_tokens", skips_control);
   const std::vector<TokenId> ids = read_tokens(reader, tokenizer.vocab_size());
   if (reader.error()) {
-    return error_reply(*reader.error());
+    return tl::unexpected(*reader.error());
   }
-  call.service.warn_unknown_fields(call.request.path, reader.unread());
-  if (!model.empty() && !call.service.serves_model(model)) {
-    return error_reply(call.service.unknown_model(model));
+  if (auto accepted = call.service.accept(call.request.path, model, reader.unread()); !accepted) {
+    return tl::unexpected(accepted.error());
   }
   Reply reply;
   reply.response.body =

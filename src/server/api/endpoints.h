@@ -6,14 +6,14 @@
 
 namespace millrace {
 
-Reply get_health_live(Call& call);
-Reply get_health_ready(Call& call);
-Reply get_metrics(Call& call);
-Reply list_models(Call& call);
-Reply get_model(Call& call);
-Reply create_completion(Call& call);
-Reply create_chat_completion(Call& call);
-Reply tokenize(Call& call);
-Reply detokenize(Call& call);
+ApiResult<Reply> get_health_live(Call& call);
+ApiResult<Reply> get_health_ready(Call& call);
+ApiResult<Reply> get_metrics(Call& call);
+ApiResult<Reply> list_models(Call& call);
+ApiResult<Reply> get_model(Call& call);
+ApiResult<Reply> create_completion(Call& call);
+ApiResult<Reply> create_chat_completion(Call& call);
+ApiResult<Reply> tokenize(Call& call);
+ApiResult<Reply> detokenize(Call& call);
 
 }  // namespace millrace

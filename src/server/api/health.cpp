@@ -1,24 +1,22 @@
 // GET /health/live and /health/ready.
 
 #include "server/api/endpoints.h"
-#include "server/api_error.h"
 #include "server/service.h"
 
 namespace millrace {
 
-Reply get_health_live(Call&) {
+ApiResult<Reply> get_health_live(Call&) {
   Reply reply;
   reply.response.body = R"({"status":"live"})";
   return reply;
 }
 
-Reply get_health_ready(Call& call) {
-  Reply reply;
+ApiResult<Reply> get_health_ready(Call& call) {
   if (const std::string reason = call.service.unready_reason(); !reason.empty()) {
-    reply.response = error_response({503, reason, "", "unavailable"});
-  } else {
-    reply.response.body = R"({"status":"ready"})";
+    return tl::unexpected(ApiError{503, reason, "", "unavailable"});
   }
+  Reply reply;
+  reply.response.body = R"({"status":"ready"})";
   return reply;
 }
 

@@ -5,7 +5,7 @@
 
 namespace millrace {
 
-Reply get_metrics(Call& call) {
+ApiResult<Reply> get_metrics(Call& call) {
   Reply reply;
   reply.response.content_type = "text/plain; version=0.0.4; charset=utf-8";
   reply.response.body = call.service.metrics().expose();

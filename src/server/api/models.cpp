@@ -7,7 +7,6 @@
 
 #include "engine/engine.h"
 #include "server/api/endpoints.h"
-#include "server/generation.h"
 #include "server/json_text.h"
 #include "server/service.h"
 
@@ -41,7 +40,7 @@ std::string decode_path(std::string_view path) {
 
 }  // namespace
 
-Reply list_models(Call& call) {
+ApiResult<Reply> list_models(Call& call) {
   Reply reply;
   std::string models;
   for (const std::string& name : call.service.options().model_names) {
@@ -52,10 +51,10 @@ Reply list_models(Call& call) {
   return reply;
 }
 
-Reply get_model(Call& call) {
+ApiResult<Reply> get_model(Call& call) {
   const std::string name = decode_path(call.rest);
   if (!call.service.serves_model(name)) {
-    return error_reply(call.service.unknown_model(name));
+    return tl::unexpected(call.service.unknown_model(name));
   }
   Reply reply;
   reply.response.body = model_json(call.service, name);

@@ -1,5 +1,6 @@
 // Bodies of completions and chat completions: what is accepted, and what each mistake is told.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <random>
@@ -18,20 +19,20 @@ Value json(std::string_view text) {
 
 ChatRequest good_chat(std::string_view text) {
   auto parsed = parse_chat_request(json(text));
-  if (const auto* error = std::get_if<ApiError>(&parsed)) {
-    ADD_FAILURE() << text << ": " << error->message;
+  if (!parsed) {
+    ADD_FAILURE() << text << ": " << parsed.error().message;
     return {};
   }
-  return std::get<ChatRequest>(std::move(parsed));
+  return std::move(*parsed);
 }
 
 CompletionRequest good_completion(std::string_view text) {
   auto parsed = parse_completion_request(json(text));
-  if (const auto* error = std::get_if<ApiError>(&parsed)) {
-    ADD_FAILURE() << text << ": " << error->message;
+  if (!parsed) {
+    ADD_FAILURE() << text << ": " << parsed.error().message;
     return {};
   }
-  return std::get<CompletionRequest>(std::move(parsed));
+  return std::move(*parsed);
 }
 
 struct Mistake {
@@ -90,17 +91,28 @@ TEST(ChatRequest, mistakes_are_named_with_their_path_and_what_came) {
       {R"("skip_special_tokens":false)", "skip_special_tokens", "never part"},
       {R"("priority":5000)", "priority", "from -1000 to 1000"},
       {R"("model":5)", "model", "expected a string, got 5"},
-      {R"("store":true)", "store", "keeps nothing"},
+      {R"("chat_template_kwargs":{"a":1,"messages":[]})",
+       "chat_template_kwargs.messages",
+       "set by the request itself"},
+      {R"("chat_template_kwargs":{"add_generation_prompt":true})",
+       "chat_template_kwargs.add_generation_prompt",
+       "set by the request itself"},
+      {R"("chat_template_kwargs":{"bos_token":"x"})",
+       "chat_template_kwargs.bos_token",
+       "set by the request itself"},
+      {R"("parallel_tool_calls":false,"tools":[{"type":"function","function":{"name":"f"}}])",
+       "parallel_tool_calls",
+       "not supported"},
+      {R"("stop_token_ids":5)", "stop_token_ids", "expected an array of token ids, got 5"},
   };
   for (const Mistake& mistake : mistakes) {
     const std::string text = std::string("{") + kMessages + "," + mistake.fields + "}";
     const auto parsed = parse_chat_request(json(text));
-    const auto* error = std::get_if<ApiError>(&parsed);
-    ASSERT_NE(error, nullptr) << text;
-    EXPECT_EQ(error->status, 400);
-    EXPECT_EQ(error->param, mistake.param) << text;
-    EXPECT_NE(error->message.find(mistake.message), std::string::npos)
-        << text << ": " << error->message;
+    ASSERT_FALSE(parsed) << text;
+    EXPECT_EQ(parsed.error().status, 400);
+    EXPECT_EQ(parsed.error().param, mistake.param) << text;
+    EXPECT_NE(parsed.error().message.find(mistake.message), std::string::npos)
+        << text << ": " << parsed.error().message;
   }
 }
 
@@ -128,14 +140,14 @@ TEST(ChatRequest, mistakes_in_messages_are_named_down_to_the_part) {
   };
   for (const Mistake& mistake : mistakes) {
     const auto parsed = parse_chat_request(json(mistake.fields));
-    const auto* error = std::get_if<ApiError>(&parsed);
-    ASSERT_NE(error, nullptr) << mistake.fields;
-    EXPECT_EQ(error->param, mistake.param) << mistake.fields;
-    EXPECT_NE(error->message.find(mistake.message), std::string::npos) << error->message;
+    ASSERT_FALSE(parsed) << mistake.fields;
+    EXPECT_EQ(parsed.error().param, mistake.param) << mistake.fields;
+    EXPECT_NE(parsed.error().message.find(mistake.message), std::string::npos)
+        << parsed.error().message;
   }
   for (const char* body : {"[]", "5", "\"x\"", "null"}) {
     const auto parsed = parse_chat_request(json(body));
-    EXPECT_TRUE(std::holds_alternative<ApiError>(parsed)) << body;
+    EXPECT_FALSE(parsed) << body;
   }
 }
 
@@ -210,8 +222,70 @@ TEST(ChatRequest, fields_arrive) {
   EXPECT_TRUE(request.fields.streams);
   EXPECT_TRUE(request.fields.include_usage);
   EXPECT_TRUE(engine.ignore_eos);
-  EXPECT_EQ(request.conversation.kwargs.string_or("reasoning_effort", ""), "low");
+  EXPECT_EQ(request.conversation.extra.string_or("reasoning_effort", ""), "low");
   EXPECT_EQ(request.unknown_fields, std::vector<std::string>{"gratuitous"});
+}
+
+// As many as are allowed pass, one more is told the limit and what came.
+TEST(ChatRequest, too_many_items_are_told_the_limit_and_what_came) {
+  const auto list = [](int n) {
+    std::string text = "[";
+    for (int i = 0; i < n; ++i) {
+      text += fmt::format("{}{}", i == 0 ? "" : ",", i);
+    }
+    return text + "]";
+  };
+  const auto biases = [](size_t n) {
+    std::string text = "{";
+    for (size_t i = 0; i < n; ++i) {
+      text += fmt::format("{}\"{}\":1", i == 0 ? "" : ",", i);
+    }
+    return text + "}";
+  };
+  const auto body = [](const std::string& field) {
+    return std::string("{") + kMessages + "," + field + "}";
+  };
+  EXPECT_EQ(good_chat(body("\"stop_token_ids\":" + list(kMaxStopTokens)))
+                .fields.request.stop_tokens.size(),
+            size_t{kMaxStopTokens});
+  auto parsed = parse_chat_request(json(body("\"stop_token_ids\":" + list(65))));
+  ASSERT_FALSE(parsed);
+  EXPECT_EQ(parsed.error().message, "stop_token_ids: expected at most 64 token ids, got 65");
+  EXPECT_EQ(parsed.error().param, "stop_token_ids");
+  good_chat(body("\"logit_bias\":" + biases(kMaxLogitBias)));
+  parsed = parse_chat_request(json(body("\"logit_bias\":" + biases(kMaxLogitBias + 1))));
+  ASSERT_FALSE(parsed);
+  EXPECT_EQ(
+      parsed.error().message,
+      fmt::format(
+          "logit_bias: expected at most {} token ids, got {}", kMaxLogitBias, kMaxLogitBias + 1));
+}
+
+// Values that ask for nothing are fine, whatever sends them.
+TEST(Requests, fields_that_change_nothing_pass) {
+  for (const char* field : {R"("response_format":{"type":"text"})",
+                            R"("parallel_tool_calls":false)",
+                            R"("parallel_tool_calls":true)",
+                            R"("parallel_tool_calls":false,"tools":[])",
+                            R"("store":true)",
+                            R"("store":false)",
+                            R"("top_logprobs":0)",
+                            R"("logprobs":false,"top_logprobs":0)",
+                            R"("tools":[],"tool_choice":"auto")",
+                            R"("tool_choice":"none")",
+                            R"("logit_bias":{})",
+                            R"("stop":[])",
+                            R"("n":1,"user":"u","metadata":{"a":"b"},"service_tier":"auto")",
+                            R"("modalities":["text"],"verbosity":"medium","prediction":{})",
+                            R"("frequency_penalty":0,"presence_penalty":0,"top_p":1)",
+                            R"("chat_template_kwargs":{"enable_thinking":false})"}) {
+    good_chat(std::string("{") + kMessages + "," + field + "}");
+  }
+  for (const char* field : {R"("response_format":{"type":"text"})",
+                            R"("best_of":1,"suffix":"","user":"u")",
+                            R"("logprobs":null,"stop":null,"stream":false)"}) {
+    good_completion(std::string(R"({"prompt":"a",)") + field + "}");
+  }
 }
 
 TEST(ChatRequest, tool_choice_none_hides_the_tools) {
@@ -242,6 +316,8 @@ TEST(CompletionRequest, mistakes_are_named) {
       {R"({"prompt":"a","max_tokens":0})", "max_tokens", "echo"},
       {R"({"prompt":"a","logprobs":true})", "logprobs", "expected an integer from 0 to 20"},
       {R"({"prompt":"a","logprobs":21})", "logprobs", "from 0 to 20"},
+      {R"({"prompt":"a","response_format":{"type":"json_object"}})", "response_format", "only"},
+      {R"({"prompt":"a","response_format":5})", "response_format", "only"},
       {R"({"prompt":"a","suffix":"b"})", "suffix", "not supported"},
       {R"({"prompt":"a","best_of":3})", "best_of", "value of n"},
       {R"({"prompt":"a","best_of":1000000})", "best_of", "from 1 to 128"},
@@ -251,10 +327,10 @@ TEST(CompletionRequest, mistakes_are_named) {
   };
   for (const Mistake& mistake : mistakes) {
     const auto parsed = parse_completion_request(json(mistake.fields));
-    const auto* error = std::get_if<ApiError>(&parsed);
-    ASSERT_NE(error, nullptr) << mistake.fields;
-    EXPECT_EQ(error->param, mistake.param) << mistake.fields;
-    EXPECT_NE(error->message.find(mistake.message), std::string::npos) << error->message;
+    ASSERT_FALSE(parsed) << mistake.fields;
+    EXPECT_EQ(parsed.error().param, mistake.param) << mistake.fields;
+    EXPECT_NE(parsed.error().message.find(mistake.message), std::string::npos)
+        << parsed.error().message;
   }
 }
 
@@ -317,13 +393,13 @@ TEST(Requests, random_replacements_never_get_through_as_anything_else) {
     }
     ++n_parsed;
     const auto chat = parse_chat_request(*value);
-    if (const auto* error = std::get_if<ApiError>(&chat)) {
-      ASSERT_EQ(error->status, 400);
-      ASSERT_FALSE(error->message.empty());
+    if (!chat) {
+      ASSERT_EQ(chat.error().status, 400);
+      ASSERT_FALSE(chat.error().message.empty());
     }
     const auto completion = parse_completion_request(*value);
-    if (const auto* error = std::get_if<ApiError>(&completion)) {
-      ASSERT_EQ(error->status, 400);
+    if (!completion) {
+      ASSERT_EQ(completion.error().status, 400);
     }
   }
   EXPECT_GT(n_parsed, 1000);

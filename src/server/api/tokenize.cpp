@@ -21,7 +21,7 @@ struct TokenizeRequest {
   bool parse_special_tokens = true;
   bool return_token_strs = false;
   bool has_messages = false;
-  Conversation conversation;
+  ChatInput conversation;
 };
 
 TokenizeRequest read_request(FieldReader& reader) {
@@ -53,28 +53,28 @@ std::string token_strings(const Tokenizer& tokenizer, const std::vector<TokenId>
 
 }  // namespace
 
-Reply tokenize(Call& call) {
-  const auto body = parse_body(call.request);
-  if (const auto* error = std::get_if<ApiError>(&body)) {
-    return error_reply(*error);
+ApiResult<Reply> tokenize(Call& call) {
+  const auto body = parse_body(call.request.body);
+  if (!body) {
+    return tl::unexpected(body.error());
   }
-  FieldReader reader(std::get<Value>(body));
-  const TokenizeRequest request = read_request(reader);
+  FieldReader reader(*body);
+  TokenizeRequest request = read_request(reader);
   if (reader.error()) {
-    return error_reply(*reader.error());
+    return tl::unexpected(*reader.error());
   }
-  call.service.warn_unknown_fields(call.request.path, reader.unread());
-  if (!request.model.empty() && !call.service.serves_model(request.model)) {
-    return error_reply(call.service.unknown_model(request.model));
+  auto accepted = call.service.accept(call.request.path, request.model, reader.unread());
+  if (!accepted) {
+    return tl::unexpected(accepted.error());
   }
   const Engine& engine = *call.service.engine();
   std::vector<TokenId> ids;
   if (request.has_messages) {
     auto encoded = encode_conversation(engine, request.conversation);
-    if (const auto* error = std::get_if<ApiError>(&encoded)) {
-      return error_reply(*error);
+    if (!encoded) {
+      return tl::unexpected(encoded.error());
     }
-    ids = std::move(std::get<std::vector<TokenId>>(encoded));
+    ids = std::move(*encoded);
   } else {
     ids = engine.tokenizer().encode(
         request.prompt, request.add_special_tokens, request.parse_special_tokens);

@@ -1,0 +1,49 @@
+#include "server/host_check.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <array>
+
+namespace millrace {
+namespace {
+
+bool is_address(const std::string& name) {
+  std::array<unsigned char, 16> bytes{};
+  return ::inet_pton(AF_INET, name.c_str(), bytes.data()) == 1 ||
+         ::inet_pton(AF_INET6, name.c_str(), bytes.data()) == 1;
+}
+
+}  // namespace
+
+std::string host_name(std::string_view host) {
+  if (host.starts_with('[')) {
+    const size_t end = host.find(']');
+    host = end == std::string_view::npos ? host : host.substr(1, end - 1);
+  } else {
+    host = host.substr(0, host.find(':'));
+  }
+  if (host.ends_with('.')) {
+    host.remove_suffix(1);
+  }
+  std::string name(host);
+  std::transform(name.begin(), name.end(), name.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  return name;
+}
+
+bool is_local_name(std::string_view name) {
+  return name == "localhost" || name.ends_with(".localhost") || name == "host.docker.internal" ||
+         is_address(std::string(name));
+}
+
+bool is_loopback_address(std::string_view address) {
+  std::array<unsigned char, 4> bytes{};
+  if (::inet_pton(AF_INET, std::string(address).c_str(), bytes.data()) == 1) {
+    return bytes[0] == 127;
+  }
+  return address == "::1";
+}
+
+}  // namespace millrace
