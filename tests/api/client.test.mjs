@@ -140,6 +140,32 @@ describe('the official client', () => {
     assert.notEqual(await ask(3), await ask(4));
   });
 
+  test('the seed that was drawn is in the answer and gives it again', async () => {
+    const request = { model: 'demo', messages: story, max_tokens: 30, temperature: 1 };
+    const first = await client.chat.completions.create(request);
+    assert.ok(Number.isSafeInteger(first.seed));
+    const again = await client.chat.completions.create({ ...request, seed: first.seed });
+    assert.equal(again.choices[0].message.content, first.choices[0].message.content);
+    const { chunks } = await collect(await client.chat.completions.create({ ...request, stream: true }));
+    const seeds = chunks.filter((chunk) => 'seed' in chunk);
+    assert.equal(seeds.length, 1);
+    assert.equal(seeds[0].choices[0].finish_reason !== null, true);
+  });
+
+  test('what common clients send along changes nothing', async () => {
+    const request = { model: 'demo', messages: story, max_tokens: 8, temperature: 0 };
+    const plain = (await client.chat.completions.create(request)).choices[0].message.content;
+    for (const extra of [
+      { response_format: { type: 'text' }, parallel_tool_calls: false, store: true },
+      { logprobs: false, top_logprobs: 0, stream_options: null, tools: [], tool_choice: 'auto' },
+      { user: 'u', metadata: { a: 'b' }, service_tier: 'auto', num_ctx: 4096, cache_prompt: true },
+    ]) {
+      const answer = await client.chat.completions.create({ ...request, ...extra });
+      assert.equal(answer.choices[0].message.content, plain);
+    }
+    await client.completions.create({ model: 'demo', prompt: 'Once', max_tokens: 1, response_format: { type: 'text' } });
+  });
+
   test('stop strings end the answer before them, streamed or not', async () => {
     const request = { model: 'demo', messages: story, max_tokens: 60, temperature: 0 };
     const full = (await client.chat.completions.create(request)).choices[0].message.content;
@@ -284,6 +310,7 @@ describe('the official client', () => {
       assert.equal(zero.param, 'n');
       const long = await rejection({ messages: user('word '.repeat(9000)), stream }, OpenAI.BadRequestError);
       assert.equal(long.code, 'context_length_exceeded');
+      assert.equal(long.param, 'messages');
       assert.match(long.message, /\d+/);
       const unknown = await rejection({ model: 'gpt-3.5-turbo', stream }, OpenAI.NotFoundError);
       assert.match(unknown.message, /demo/);
@@ -294,6 +321,8 @@ describe('the official client', () => {
       assert.equal(image.param, 'messages[0].content[0].type');
     }
     await rejection({ temperature: -1 }, OpenAI.BadRequestError);
+    const forged = await rejection({ chat_template_kwargs: { messages: [] } }, OpenAI.BadRequestError);
+    assert.equal(forged.param, 'chat_template_kwargs.messages');
     await rejection({ response_format: { type: 'json_object' } }, OpenAI.BadRequestError);
     await assert.rejects(client.completions.create({ model: 'demo', prompt: [-1] }), OpenAI.BadRequestError);
     await assert.rejects(

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import http from 'node:http';
+import net from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -93,6 +94,49 @@ describe('HTTP', () => {
     }
     agent.destroy();
     assert.equal(sockets.size, 1);
+  });
+
+  // Raw bytes, the sending side closed behind them; everything that comes back.
+  const converse = (bytes) => new Promise((resolve, reject) => {
+    let received = '';
+    const socket = net.connect({ port: new URL(server.url).port, host: '127.0.0.1' }, () => socket.end(bytes));
+    socket.on('data', (data) => { received += data; });
+    socket.on('end', () => resolve(received));
+    socket.on('error', reject);
+  });
+  const post = (fields, host = 'localhost', target = '/v1/chat/completions') => {
+    const text = JSON.stringify({ ...body, ...fields });
+    return `POST ${target} HTTP/1.1\r\nHost: ${host}\r\nContent-Length: ${text.length}\r\n\r\n${text}`;
+  };
+
+  test('a client that closes its sending side gets its whole answer', async () => {
+    for (const stream of [false, true]) {
+      const received = await converse(post({ max_tokens: 60, ignore_eos: true, stream }));
+      assert.match(received, /^HTTP\/1\.1 (100|200) /);
+      assert.match(received, /"finish_reason":"length"/);
+    }
+  });
+
+  test('a page that renamed the loopback address is refused, a whole URL is routed', async () => {
+    assert.match(await converse(post({}, 'evil.example')), /^HTTP\/1\.1 403 [^]*host_not_allowed/);
+    const whole = post({}, 'ignored.example', `http://localhost/v1/chat/completions`);
+    assert.match(await converse(whole), /^HTTP\/1\.1 (100|200) [^]*chat\.completion/);
+    assert.match(await converse('GET /v1/models HTTP/1.1\r\n\r\n'), /^HTTP\/1\.1 400 /);
+  });
+
+  test('numbers that are none are refused', async () => {
+    for (const number of ['NaN', 'Infinity', '-Infinity', '1e999']) {
+      const text = JSON.stringify(body).replace('"max_tokens":4', `"temperature":${number}`);
+      assert.equal((await server.post('/v1/chat/completions', text)).status, 400, number);
+    }
+  });
+
+  test('every answer has a request id, the own one if it is plain', async () => {
+    const own = await fetch(`${server.url}/v1/models`, { headers: { 'X-Request-Id': 'my-1' } });
+    assert.equal(own.headers.get('x-request-id'), 'my-1');
+    const stream = await server.post('/v1/chat/completions', { ...body, stream: true });
+    assert.match(stream.headers.get('x-request-id'), /^req-/);
+    await stream.text();
   });
 
   test('pages from elsewhere are refused', async () => {

@@ -69,6 +69,21 @@ test('more clients than the queue holds get 429 and the others their answer', as
   }
 });
 
+test('more choices than may ever wait are a mistake of the request', async () => {
+  const server = await Server.start('--max-sequences', '1', '--max-waiting', '2');
+  try {
+    const request = { model: 'demo', messages: user('Hi'), max_tokens: 1 };
+    const response = await server.post('/v1/chat/completions', { ...request, n: 3 });
+    assert.equal(response.status, 400);
+    assert.equal((await response.json()).error.param, 'n');
+    const prompts = await server.post('/v1/completions', { model: 'demo', prompt: ['a', 'b', 'c'], max_tokens: 1 });
+    assert.equal(prompts.status, 400);
+    assert.match((await prompts.json()).error.message, /at most 2/);
+  } finally {
+    await server.stop();
+  }
+});
+
 test('SIGTERM lets a stream finish, refuses new requests, and exits with 0', async () => {
   const server = await Server.start('--shutdown-timeout', '300');
   const stream = await server.client.chat.completions.create({
