@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/buffer.h"
+#include "kernels/cpu/emulated_avx512_testing.h"
 #include "kernels/cpu/wide_scalar_testing.h"
 #include "kernels/isa.h"
 #include "kernels/kernel_table.h"
@@ -124,7 +125,8 @@ std::vector<float> random_queries(int n, int head_dim, uint64_t seed) {
 }
 
 struct Case {
-  const char* tier;  // an Isa's name, or "wide": portable registers of 16 lanes, as AVX-512 has
+  // An Isa's name, "wide": portable registers of 16 lanes, or "emulated": AVX-512 by SIMDe.
+  const char* tier;
   KvType type;
 };
 
@@ -133,6 +135,13 @@ class Attention : public testing::TestWithParam<Case> {
   void SetUp() override {
     const std::string tier = GetParam().tier;
     if (tier == "wide") return;
+    if (tier == "emulated") {
+      table_ = emulated_avx512_kernels();
+      if (table_ == nullptr || !isa_is_available(Isa::kAvx2)) {
+        GTEST_SKIP() << "SIMDe (libsimde-dev) was not there at build time, or this CPU has no avx2";
+      }
+      return;
+    }
     const auto isa = isa_from_name(tier);
     if (!isa) GTEST_SKIP() << isa.error().message;
     table_ = &kernel_table(*isa);
@@ -231,6 +240,8 @@ INSTANTIATE_TEST_SUITE_P(Tiers,
                                          Case{"avx-vnni", KvType::kF32},
                                          Case{"avx512", KvType::kBF16},
                                          Case{"avx512", KvType::kF32},
+                                         Case{"emulated", KvType::kBF16},
+                                         Case{"emulated", KvType::kF32},
                                          Case{"wide", KvType::kBF16},
                                          Case{"wide", KvType::kF32}),
                          case_name);

@@ -6,6 +6,7 @@
 #include <limits>
 #include <thread>
 
+#include "kernels/cpu/emulated_avx512_testing.h"
 #include "kernels/cpu/wide_scalar_testing.h"
 #include "kernels/linear_testing.h"
 
@@ -19,6 +20,9 @@ struct Tier {
 
 std::vector<Tier> tiers() {
   std::vector<Tier> all = {{"scalar", &kScalarKernels}, {"wide scalar", &kWideScalarKernels}};
+  if (emulated_avx512_kernels() != nullptr && isa_is_available(Isa::kAvx2)) {
+    all.push_back({"emulated avx512", emulated_avx512_kernels()});
+  }
   for (const Isa isa : kAllIsas) {
     if (isa != Isa::kScalar && isa_is_available(isa)) {
       all.push_back({isa_name(isa), &kernel_table(isa)});
