@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cli/json_object.h"
+#include "text/chat_prompt.h"
 
 namespace millrace {
 namespace {
@@ -102,17 +103,9 @@ Result<Answer> generate(Engine& engine,
 }
 
 Result<std::vector<TokenId>> encode_chat(const Engine& engine, const Value& messages) {
-  const Tokenizer& tokenizer = engine.tokenizer();
   ChatInput input;
   input.messages = messages;
-  input.bos_token = tokenizer.token_text(tokenizer.bos());
-  input.eos_token = tokenizer.token_text(tokenizer.eos());
-  auto pieces = engine.chat_template()->render(input);
-  if (!pieces) {
-    return propagate(pieces);
-  }
-  const bool has_bos = !input.bos_token.empty() && starts_with(*pieces, input.bos_token);
-  return tokenizer.encode(*pieces, !has_bos);
+  return encode_chat(*engine.chat_template(), engine.tokenizer(), std::move(input));
 }
 
 double prefill_rate(const FinishEvent& finish) {
