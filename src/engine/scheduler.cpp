@@ -271,8 +271,7 @@ bool Scheduler::try_admit(StepPlan& plan, const Entry& entry, PrefixMatch cached
   if (cached.source != kNoBlock && n_new + picker_.n_free_lost_by_keeping(cached.source) > n_free) {
     cached = {.n_tokens = static_cast<int64_t>(hits_.size()) * limits_.block_tokens};
   }
-  if (n_others >= limits_.max_sequences || n_new > n_free ||
-      !add_span(plan, entry, cached.n_tokens)) {
+  if (n_new > n_free || !add_span(plan, entry, cached.n_tokens)) {
     return false;
   }
   plan.admitted.push_back(entry.id);
@@ -293,6 +292,9 @@ bool Scheduler::try_admit(StepPlan& plan, const Entry& entry, PrefixMatch cached
 
 void Scheduler::admit(StepPlan& plan) {
   for (const Entry& entry : waiting_) {
+    if (n_running() + std::ssize(plan.admitted) >= limits_.max_sequences) {
+      return;
+    }
     const PrefixMatch cached = find_cached(entry);
     if (is_being_computed(plan, entry, cached.n_tokens)) {
       continue;

@@ -1,0 +1,74 @@
+// A Millrace server of its own on a free loopback port, and figures about it.
+import { spawn } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+export class Server {
+  static async start(millrace, model, ...options) {
+    const server = new Server();
+    server.folder = mkdtempSync(path.join(tmpdir(), 'millrace-bench-'));
+    const portFile = path.join(server.folder, 'port');
+    server.process = spawn(
+      millrace, ['serve', model, '--port', '0', '--port-file', portFile, ...options],
+      { stdio: ['ignore', 'ignore', 'inherit'] });
+    server.exited = new Promise((resolve) => { server.process.on('exit', resolve); });
+    const isReady = async () => existsSync(portFile) &&
+      (await fetch(`${server.url(portFile)}/health/ready`)).status === 200;
+    while (!await isReady()) {
+      if (server.process.exitCode !== null) throw new Error('the server has ended');
+      await sleep(50);
+    }
+    return server;
+  }
+
+  url(portFile) {
+    this.base ??= `http://127.0.0.1:${readFileSync(portFile, 'utf8').trim()}`;
+    return this.base;
+  }
+
+  async stop() {
+    this.process.kill('SIGTERM');
+    await this.exited;
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  // A streamed completion of a prompt of token ids: seconds to the first token and to the end, usage.
+  async complete(prompt, n, fields = {}) {
+    const start = performance.now();
+    const seconds = () => (performance.now() - start) / 1000;
+    const response = await fetch(`${this.base}/v1/completions`, {
+      method: 'POST',
+      body: JSON.stringify({
+        prompt, max_tokens: n, temperature: 0, ignore_eos: true, stream: true,
+        stream_options: { include_usage: true }, ...fields,
+      }),
+    });
+    if (response.status !== 200) throw new Error(await response.text());
+    let first;
+    let text = '';
+    for await (const bytes of response.body) {
+      first ??= seconds();
+      text += Buffer.from(bytes).toString();
+    }
+    const chunks = text.split('\n').filter((line) => line.startsWith('data: {'))
+      .map((line) => JSON.parse(line.slice(6)));
+    return { first, whole: seconds(), usage: chunks.at(-1).usage };
+  }
+}
+
+export function median(numbers) {
+  const sorted = [...numbers].sort((a, b) => a - b);
+  const half = sorted.length >> 1;
+  return sorted.length % 2 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
+}
+
+// Token ids that nobody has sent before; every id is an ordinary token of every vocabulary used here.
+let drawn = 0;
+export function freshTokens(n) {
+  return Array.from({ length: n }, () => {
+    drawn = (drawn * 1103515245 + 12345) % 2147483648;
+    return 300 + Math.floor(drawn / 65536) % 1500;
+  });
+}
