@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <new>
 #include <system_error>
 #include <vector>
 
@@ -30,8 +31,13 @@ std::string overview() {
     text += fmt::format("  {:9} {}\n", command.name, command.summary);
   }
   return text +
-         "\nMODEL is a GGUF file, or demo for the model inside this program.\n"
-         "millrace COMMAND --help shows the options of a command, --version the version.\n";
+         "\nMODEL is a GGUF file, or demo for the model inside this program:\n\n"
+         "  millrace run demo -p \"Tell me a story.\"\n"
+         "  millrace serve demo\n\n"
+         "millrace COMMAND --help shows the options of a command, --version the version.\n"
+         "Results go to standard output, all else to standard error. Exit status: 0, or 1 with "
+         "one\n"
+         "line on standard error that says what is wrong.\n";
 }
 
 int report(const Error& error) {
@@ -54,6 +60,9 @@ int dispatch(const std::vector<std::string>& arguments) {
     return 1;
   }
   const std::string& name = arguments[0];
+  if (name == "help" && arguments.size() > 1) {  // millrace help run
+    return dispatch({arguments[1], "--help"});
+  }
   if (name == "--help" || name == "-h" || name == "help") {
     std::fputs(overview().c_str(), stdout);
     return 0;
@@ -72,7 +81,7 @@ int dispatch(const std::vector<std::string>& arguments) {
   }
   const std::string near = nearest_name(name, names);
   return report({ErrorCode::kInvalidArgument,
-                 fmt::format("there is no command {}{} (millrace --help lists them)",
+                 fmt::format("there is no command {}{} (millrace --help lists the commands)",
                              name,
                              near.empty() ? "" : ", did you mean " + near + "?")});
 }
@@ -90,6 +99,9 @@ int run_millrace(int argc, const char* const* argv) {
     status = dispatch(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc));
   } catch (const std::system_error& error) {  // fmt::print could not write
     return report({ErrorCode::kIo, fmt::format("standard output: {}", error.what())});
+  } catch (
+      const std::bad_alloc&) {  // of a small piece: large ones are asked for and can be refused
+    return report({ErrorCode::kResourceExhausted, "out of memory"});
   }
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
     return report({ErrorCode::kIo, "standard output: not everything could be written"});

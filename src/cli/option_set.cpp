@@ -76,8 +76,10 @@ CLI::Validator in_range(T low, T high) {
       [low, high](const std::string& text) {
         T value{};
         const bool is_inside = read_number(text, value) && value >= low && value <= high;
-        return is_inside ? std::string()
-                         : fmt::format("expected {} to {}, got {}", low, high, text);
+        const bool has_high = high != std::numeric_limits<T>::max();
+        return is_inside  ? std::string()
+               : has_high ? fmt::format("expected {} to {}, got {}", low, high, text)
+                          : fmt::format("expected {} or more, got {}", low, text);
       },
       range_text(low, high));
 }
@@ -124,13 +126,19 @@ struct OptionSet::Parser {
 
   // What to say of the first argument that no option took.
   std::string unknown_argument() const {
-    const std::string unknown = app.remaining().front();
+    std::string unknown = app.remaining().front();
+    if (unknown.starts_with("--")) {
+      unknown.resize(std::min(unknown.find('='), unknown.size()));
+    }
     const std::string near = nearest_name(unknown, option_names());
-    return fmt::format("unknown {} {}{} (millrace {} --help lists the options)",
+    return fmt::format("unknown {} {}{}",
                        unknown.starts_with('-') ? "option" : "argument",
                        unknown,
-                       near.empty() ? "" : ", did you mean " + near + "?",
-                       usage.substr(0, usage.find(' ')));
+                       near.empty() ? "" : ", did you mean " + near + "?");
+  }
+
+  std::string help_hint() const {
+    return fmt::format("(millrace {} --help lists the options)", usage.substr(0, usage.find(' ')));
   }
 
   std::vector<std::string> option_names() const {
@@ -206,10 +214,11 @@ Result<OptionSet::Outcome> OptionSet::parse(std::span<const std::string> argumen
     std::fputs(parser_->app.help().c_str(), stdout);
     return Outcome::kHelpShown;
   } catch (const CLI::Error& error) {
-    if (!parser_->app.remaining().empty()) {
-      return fail(ErrorCode::kInvalidArgument, "{}", parser_->unknown_argument());
-    }
-    return fail(ErrorCode::kInvalidArgument, "{}", error.what());
+    const bool is_unknown = !parser_->app.remaining().empty();
+    return fail(ErrorCode::kInvalidArgument,
+                "{} {}",
+                is_unknown ? parser_->unknown_argument() : error.what(),
+                parser_->help_hint());
   }
 }
 

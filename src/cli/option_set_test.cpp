@@ -66,15 +66,28 @@ TEST(OptionSet, mistakes_are_errors_that_help) {
   EXPECT_NE(unknown.error().message.find("did you mean --threads?"), std::string::npos)
       << unknown.error().message;
   EXPECT_NE(unknown.error().message.find("millrace run --help"), std::string::npos);
+  const auto assigned = options.parse({"m", "--thread=2"});
+  ASSERT_FALSE(assigned);
+  EXPECT_NE(assigned.error().message.find("option --thread, did you mean --threads?"),
+            std::string::npos)
+      << assigned.error().message;
   const auto range = options.parse({"m", "--threads", "100"});
   ASSERT_FALSE(range);
   EXPECT_NE(range.error().message.find("expected 1 to 64, got 100"), std::string::npos)
       << range.error().message;
   EXPECT_FALSE(options.parse({"m", "--threads", "two"}));
   EXPECT_FALSE(options.parse({"m", "--temperature", "nan"}));
+  OptionSet open_ended("run [options]", "Runs.");
+  std::optional<int64_t> length;
+  open_ended.add("--length", length, 2, INT64_MAX, "Tokens");
+  const auto small = open_ended.parse(std::vector<std::string>{"--length", "1"});
+  ASSERT_FALSE(small);
+  EXPECT_NE(small.error().message.find("--length: expected 2 or more, got 1"), std::string::npos)
+      << small.error().message;
   const auto missing = options.parse({});
   ASSERT_FALSE(missing);
   EXPECT_NE(missing.error().message.find("MODEL"), std::string::npos) << missing.error().message;
+  EXPECT_NE(missing.error().message.find("millrace run --help"), std::string::npos);
   const auto extra = options.parse({"m", "other"});
   ASSERT_FALSE(extra);
   EXPECT_NE(extra.error().message.find("other"), std::string::npos);
@@ -90,6 +103,25 @@ TEST(OptionSet, help_is_made_from_the_declarations) {
   EXPECT_NE(text.find("millrace run MODEL"), std::string::npos) << text;
   EXPECT_NE(text.find("--threads"), std::string::npos);
   EXPECT_NE(text.find("1..64"), std::string::npos) << text;
+  EXPECT_EQ(text.find("9223372036854775807"), std::string::npos) << text;
+}
+
+TEST(OptionSet, a_command_runs_only_with_sound_options) {
+  for (const auto& [argument, status] :
+       std::vector<std::pair<std::string, int>>{{"m", 7}, {"--help", 0}, {"--nonsense", -1}}) {
+    std::string model;
+    OptionSet set("run MODEL [options]", "Runs.");
+    set.add("MODEL", model, "A model");
+    int n_runs = 0;
+    testing::internal::CaptureStdout();
+    const auto result = set.run(std::vector<std::string>{argument}, [&] {
+      ++n_runs;
+      return 7;
+    });
+    testing::internal::GetCapturedStdout();
+    EXPECT_EQ(result ? *result : -1, status) << argument;
+    EXPECT_EQ(n_runs, status == 7 ? 1 : 0) << argument;
+  }
 }
 
 TEST(NearestName, only_near_names_are_offered) {

@@ -28,14 +28,38 @@ expect_error() {
 for command in run serve bench load inspect synth; do
   "$millrace" $command --help | grep -q "Usage: millrace $command" || fail "$command --help"
 done
+"$millrace" --help | grep -q 'Exit status' || fail "--help tells no exit status"
+"$millrace" help run | grep -q 'Usage: millrace run' || fail "help run"
 expect_error 'did you mean serve?' serv
 expect_error 'did you mean --threads?' run x.gguf --thred 2
+expect_error 'option --thred, did you mean --threads? (millrace run --help' run x.gguf --thred=2
+expect_error 'did you mean demo?' run demmo -p hi
+touch here.gguf
+expect_error 'did you mean here.gguf?' inspect her.gguf
+expect_error 'did you mean ./here.gguf?' inspect ./her.gguf
+expect_error '--raw goes with a prompt' run x.gguf --raw
+expect_error '--system has no place with --raw' run x.gguf --raw -p hi --system be
+expect_error '--stop: expected a text of 1 to 1024 bytes' run x.gguf -p hi --stop ''
+expect_error 'max-model-len: expected 2 or more, got 1' run x.gguf -p hi --max-model-len 1
+expect_error 'expected 1 to 1000000' serve x.gguf --max-waiting 0
 expect_error 'expected 0 to 65535, got 70000' serve x.gguf --port 70000
 expect_error 'MODEL' run
 expect_error 'missing.gguf' run missing.gguf -p hi
 expect_error 'qwen3-0.6b' synth out.gguf --shape nonsense
 expect_error 'is the server running' load http://127.0.0.1:1
 expect_error 'only http' load https://127.0.0.1
+expect_error '--api-key-file missing.txt' load http://127.0.0.1:1 --api-key-file missing.txt
+mkdir folder
+expect_error 'is a folder' synth folder --shape smollm2-135m
+expect_error 'no folder' synth missing/out.gguf --shape smollm2-135m
+expect_error 'not a regular file' synth /dev/null --shape smollm2-135m
+"$millrace" synth part.gguf --shape smollm2-135m -t 1 2>err &
+for _ in $(seq 200); do [ -e part.gguf.part ] && break; sleep 0.05; done
+[ -e part.gguf.part ] || fail "synth wrote nothing"
+kill -TERM $!
+if wait $!; then fail "a stopped synth succeeded"; fi
+grep -q 'part.gguf was not written' err || fail "a stopped synth: $(cat err)"
+[ ! -e part.gguf ] && [ ! -e part.gguf.part ] || fail "a stopped synth left a file"
 head -c 1000 "$millrace" >garbage.gguf
 expect_error 'garbage.gguf' inspect garbage.gguf
 
@@ -43,7 +67,22 @@ if ! "$millrace" inspect demo >/dev/null 2>&1; then
   echo "skipped the rest: built without models/demo/demo.gguf"
   exit 77
 fi
-"$millrace" inspect demo --json | /usr/bin/python3 -m json.tool >/dev/null || fail "inspect --json"
+"$millrace" inspect demo --json >inspect.json || fail "inspect --json"
+/usr/bin/python3 - <<'PYTHON' || fail "inspect --json is not whole"
+import json
+model = json.load(open("inspect.json"))
+metadata = model["metadata"]
+assert len(metadata["tokenizer.ggml.tokens"]) == model["shape"]["vocabulary"]
+assert isinstance(metadata["tokenizer.ggml.tokens"][0], str)
+assert len(metadata["tokenizer.chat_template"]) > 100
+memory = model["memory"]
+parts = ("weight_bytes", "scratch_bytes", "logits_bytes", "kv_bytes")
+assert memory["total_bytes"] == sum(memory[part] for part in parts)
+PYTHON
+"$millrace" inspect demo --metadata | grep -q 'and [0-9]* more]' || fail "inspect --metadata hides what it cut"
+expect_error 'TiB was asked for' run demo -p hi --kv-memory 67108864
+expect_error 'expected 1 to 67108864' run demo -p hi --kv-memory 67108865
+expect_error 'window of' bench demo --max-model-len 2 -p 0 -n 4
 MILLRACE_ISA=nonsense expect_error 'MILLRACE_ISA' run demo -p hi
 for lost in "inspect demo --json" "run demo -p hi -n 3" "--version"; do
   # shellcheck disable=SC2086
@@ -62,10 +101,17 @@ for sampling in "--temperature 0" "--temperature 0.8 --seed 7"; do
     cmp -s one other || fail "$threads threads give another text"
   done
 done
-"$millrace" "${tell[@]}" --temperature 0 -t 1 --json >answer.json 2>/dev/null
+"$millrace" "${tell[@]}" --temperature 0 -t 1 --json >answer.json 2>err
+[ ! -s err ] || fail "run --json wrote to standard error: $(cat err)"
+"$millrace" "${tell[@]}" --temperature 0 -t 1 >one 2>err
+grep -Eq '^\[[0-9]+ prompt tokens at [0-9.]+ tokens/s, [0-9]+ generated at [0-9.]+ tokens/s( \([0-9]+ of [0-9]+ guesses right\))?\]$' err || fail "timings: $(cat err)"
+"$millrace" "${tell[@]}" --temperature 0 -t 1 --quiet >other 2>err
+[ ! -s err ] || fail "run --quiet: $(cat err)"
+cmp -s one other || fail "--quiet changes the text"
 /usr/bin/python3 - <<'PYTHON' || fail "run --json"
 import json
 answer = json.load(open("answer.json"))
+assert answer["text"] == open("one", newline="").read(), "a pipe gets exactly the text"
 assert len(answer["tokens"]) == answer["usage"]["completion_tokens"] <= 60
 assert answer["timings"]["decode_tokens_per_second"] > 0
 assert answer["finish_reason"] in ("stop", "length")
@@ -73,10 +119,24 @@ PYTHON
 printf 'Hello.\nAnd again?\n' | "$millrace" run demo -n 8 --temperature 0 -t 1 >chat 2>err
 [ "$(grep -c . chat)" -ge 1 ] || fail "chat: $(cat err)"
 grep -q '^> ' err || fail "the prompt of a chat belongs to standard error"
+printf '/help\n/regne\n/regen\nHello.\n/regen\n/clear\n/system Be kind.\nHello.\n/exit\nnever\n' |
+  "$millrace" run demo -n 8 --temperature 0 -t 1 --json >chat 2>err || fail "chat commands: $(cat err)"
+[ "$(wc -l <chat)" -eq 3 ] || fail "three answers were asked for: $(cat chat)"
+grep -q '/regen .*once more' err || fail "/help: $(cat err)"
+grep -q 'did you mean /regen?' err || fail "an unknown chat command: $(cat err)"
+grep -q 'no answer yet' err || fail "/regen without an answer: $(cat err)"
+/usr/bin/python3 - <<'PYTHON' || fail "chat: what the model was sent"
+import json
+first, again, kind = [json.loads(line)["prompt_tokens"] for line in open("chat")]
+assert first == again and len(kind) > len(first)
+PYTHON
 "$millrace" run demo -p "Tell me a story." -n 1900 --ignore-eos -t 1 --json >long.json 2>/dev/null &
 sleep 0.5
 kill -TERM $!
 wait $! || fail "a stop signal: status $?"
 grep -q '"finish_reason":"cancelled"' long.json || fail "a stop signal did not end the answer"
 "$millrace" bench demo -p 32 -n 4 -r 1 -t 1 --json | /usr/bin/python3 -m json.tool >/dev/null || fail "bench"
+"$millrace" bench demo --max-model-len 64 -n 0 -r 1 -t 1 --json >bench.json 2>err || fail "bench in a small window: $(cat err)"
+grep -q '"prompt_tokens":63' bench.json || fail "bench: $(cat bench.json)"
+grep -q 'does not fit the window of 64: 63 instead' err || fail "bench says nothing of it: $(cat err)"
 echo "the commands behave"
