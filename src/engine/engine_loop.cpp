@@ -289,7 +289,8 @@ const Error* EngineLoop::deliver_scores(const SpanPlan& span,
   if (entries.empty() || span.begin >= sequence.n_prompt()) {
     return nullptr;
   }
-  const int64_t first = span.begin + span.count - static_cast<int64_t>(output.scores.size()) + 1;
+  // Of the rows wanted the sampling ones are the last, and give no score.
+  const int64_t first = span.begin + span.count - span.n_logits + 1;
   for (size_t i = 0; i < output.scores.size(); ++i) {
     const int64_t position = first + static_cast<int64_t>(i);
     if (position >= sequence.n_prompt()) {

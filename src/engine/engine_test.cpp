@@ -173,6 +173,24 @@ TEST_F(EngineTest, prompt_logprobs_and_an_answer_come_in_one_request) {
   EXPECT_EQ(answers.at(1).prompt.entries.size(), 100U);
 }
 
+// Whether a token is sampled behind the prompt or not, in one chunk or in several.
+TEST_F(EngineTest, prompt_logprobs_are_the_same_with_and_without_an_answer) {
+  for (const int n_prompt : {2, 64, 100}) {
+    TestEngine rig(model_->path());
+    Request request = greedy(n_prompt, 0);
+    request.prompt_logprobs = 1;
+    const Answer alone = rig.ask(request);
+    request.max_tokens = 3;
+    const Answer followed = rig.ask(request);
+    ASSERT_EQ(followed.prompt.entries.size(), alone.prompt.entries.size());
+    for (size_t i = 1; i < alone.prompt.entries.size(); ++i) {
+      EXPECT_EQ(followed.prompt.entries[i].token, request.prompt[i]) << n_prompt << " " << i;
+      EXPECT_EQ(followed.prompt.entries[i].token, alone.prompt.entries[i].token);
+      EXPECT_EQ(followed.prompt.entries[i].logprob, alone.prompt.entries[i].logprob);
+    }
+  }
+}
+
 TEST_F(EngineTest, without_max_tokens_the_answer_fills_the_window_and_no_more) {
   EngineOptions options;
   options.max_model_len = 128;
