@@ -83,4 +83,8 @@ export async function collect(stream) {
   return result;
 }
 
+// The tokens of a usage. How many came from the cache or were guessed depends on what was asked before.
+export const tokens = ({ prompt_tokens, completion_tokens, total_tokens }) =>
+  ({ prompt_tokens, completion_tokens, total_tokens });
+
 export { sleep };
