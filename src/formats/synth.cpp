@@ -94,9 +94,13 @@ class Plan {
   std::vector<PlannedTensor> make() {
     const int64_t n_embd = shape_.n_embd;
     add_matrix("token_embd.weight", n_embd, shape_.n_vocab);
-    if (!shape_.is_tied) add_matrix("output.weight", n_embd, shape_.n_vocab);
+    if (!shape_.is_tied) {
+      add_matrix("output.weight", n_embd, shape_.n_vocab);
+    }
     add_norm("output_norm.weight", n_embd);
-    if (shape_.rope_scaling == RopeScaling::kLlama3) add_rope_freqs();
+    if (shape_.rope_scaling == RopeScaling::kLlama3) {
+      add_rope_freqs();
+    }
     for (int layer = 0; layer < shape_.n_layers; ++layer) {
       add_layer("blk." + std::to_string(layer) + ".");
     }
@@ -239,7 +243,9 @@ std::vector<ModelShape> synth_shapes() {
 Result<ModelShape> synth_shape(std::string_view name) {
   std::string names;
   for (const ModelShape& shape : synth_shapes()) {
-    if (name == shape.name) return shape;
+    if (name == shape.name) {
+      return shape;
+    }
     names += (names.empty() ? "" : ", ") + shape.name;
   }
   return fail(ErrorCode::kInvalidArgument, "'{}' is not one of the shapes {}", name, names);
@@ -248,20 +254,26 @@ Result<ModelShape> synth_shape(std::string_view name) {
 int64_t count_parameters(const ModelShape& shape) {
   int64_t n = 0;
   for (const PlannedTensor& tensor : Plan(shape).make()) {
-    if (tensor.values.empty()) n += tensor.random.n_in * tensor.random.n_rows;
+    if (tensor.values.empty()) {
+      n += tensor.random.n_in * tensor.random.n_rows;
+    }
   }
   return n;
 }
 
 DType synth_fallback(DType dtype, int64_t n_in) {
-  if (n_in % dtype_info(dtype).block_size == 0) return dtype;
+  if (n_in % dtype_info(dtype).block_size == 0) {
+    return dtype;
+  }
   static constexpr std::pair<DType, DType> kPlainTypes[] = {{DType::kQ2_K, DType::kQ4_0},
                                                             {DType::kQ3_K, DType::kQ4_0},
                                                             {DType::kQ4_K, DType::kQ5_0},
                                                             {DType::kQ5_K, DType::kQ5_1},
                                                             {DType::kQ6_K, DType::kQ8_0}};
   for (const auto& [from, plain] : kPlainTypes) {
-    if (from == dtype && n_in % dtype_info(plain).block_size == 0) return plain;
+    if (from == dtype && n_in % dtype_info(plain).block_size == 0) {
+      return plain;
+    }
   }
   return DType::kF16;
 }
@@ -271,7 +283,9 @@ Result<void> write_random_model(const std::string& path,
                                 uint64_t seed,
                                 int n_threads,
                                 const SynthProgress& progress) {
-  if (auto checked = check_shape(shape); !checked) return checked;
+  if (auto checked = check_shape(shape); !checked) {
+    return checked;
+  }
   GgufBuilder builder;
   add_model_metadata(shape, builder);
   if (shape.has_tokenizer) {
@@ -283,12 +297,16 @@ Result<void> write_random_model(const std::string& path,
     builder.add_tensor(tensor.name, tensor.random.dtype, tensor.shape);
   }
   auto writer = GgufWriter::create(path, builder);
-  if (!writer) return propagate(writer);
+  if (!writer) {
+    return propagate(writer);
+  }
 
   int64_t bytes_done = builder.header_bytes();
   const int64_t bytes_total = bytes_done + builder.data_bytes();
   const WriteBytes write = [&](std::span<const std::byte> bytes) -> Result<void> {
-    if (auto done = writer->write(bytes); !done) return done;
+    if (auto done = writer->write(bytes); !done) {
+      return done;
+    }
     bytes_done += static_cast<int64_t>(bytes.size());
     if (progress && !progress(bytes_done, bytes_total)) {
       return fail(ErrorCode::kCancelled, "[synth] stopped: {} was not written", path);
@@ -300,9 +318,13 @@ Result<void> write_random_model(const std::string& path,
   for (const PlannedTensor& tensor : tensors) {
     auto done = tensor.values.empty() ? generate_tensor(normals, tensor.random, pool, write)
                                       : write(std::as_bytes(std::span(tensor.values)));
-    if (!done) return done;
+    if (!done) {
+      return done;
+    }
   }
-  if (progress) progress(bytes_total, bytes_total);
+  if (progress) {
+    progress(bytes_total, bytes_total);
+  }
   return writer->finish();
 }
 
@@ -310,7 +332,9 @@ Result<void> write_synth_model(const std::string& path,
                                const SynthOptions& options,
                                const SynthProgress& progress) {
   auto shape = synth_shape(options.shape);
-  if (!shape) return propagate(shape);
+  if (!shape) {
+    return propagate(shape);
+  }
   shape->dtype = options.dtype;
   const int n_threads =
       options.n_threads > 0 ? options.n_threads : default_thread_count(read_cpu_info());

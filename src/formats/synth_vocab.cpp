@@ -35,8 +35,12 @@ constexpr FamilyLayout kOtherSize = {"", 0, 0, 4, 0, "<|endoftext|>", false};
 
 FamilyLayout find_layout(const std::string& pre, int n_tokens) {
   for (const FamilyLayout& family : kFamilies) {
-    if (pre != family.pre) continue;
-    if (n_tokens == family.n_published) return family;
+    if (pre != family.pre) {
+      continue;
+    }
+    if (n_tokens == family.n_published) {
+      return family;
+    }
     FamilyLayout layout = kOtherSize;
     layout.bos = family.bos;
     layout.add_bos = family.add_bos;
@@ -64,7 +68,9 @@ class MergeList {
 
   bool is_full() const { return static_cast<int>(vocabulary_.merges.size()) >= n_; }
   void add(const std::string& left, const std::string& right) {
-    if (is_full()) return;
+    if (is_full()) {
+      return;
+    }
     vocabulary_.merges.push_back(left + " " + right);
     vocabulary_.tokens.push_back(left + right);
     vocabulary_.types.push_back(kNormal);
@@ -87,28 +93,44 @@ void add_merges(SynthVocabulary& vocabulary, int n_merges) {
 
   std::vector<std::pair<int, int>> pairs;
   for (int a = 0; a < 26; ++a) {
-    for (int b = 0; b < 26; ++b) pairs.emplace_back(a, b);
+    for (int b = 0; b < 26; ++b) {
+      pairs.emplace_back(a, b);
+    }
   }
   std::stable_sort(pairs.begin(), pairs.end(), [](const auto& x, const auto& y) {
     return (x.first + 1) * (x.second + 1) < (y.first + 1) * (y.second + 1);
   });
   std::vector<std::string> pair_texts;
-  for (const auto& [a, b] : pairs) pair_texts.push_back(letter(a) + letter(b));
+  for (const auto& [a, b] : pairs) {
+    pair_texts.push_back(letter(a) + letter(b));
+  }
 
-  for (const auto& [a, b] : pairs) list.add(letter(a), letter(b));
-  for (int i = 0; i < 26; ++i) list.add(space, letter(i));
+  for (const auto& [a, b] : pairs) {
+    list.add(letter(a), letter(b));
+  }
+  for (int i = 0; i < 26; ++i) {
+    list.add(space, letter(i));
+  }
   list.add(newline, newline);
-  for (std::string run = space; run.size() < 16 * space.size(); run += run) list.add(run, run);
-  for (const std::string& pair : pair_texts) list.add(space, pair);
+  for (std::string run = space; run.size() < 16 * space.size(); run += run) {
+    list.add(run, run);
+  }
+  for (const std::string& pair : pair_texts) {
+    list.add(space, pair);
+  }
   for (const auto& [a, b] : pairs) {
     list.add(std::string(1, static_cast<char>(kLetters[static_cast<size_t>(a)] - 'a' + 'A')),
              letter(b));
   }
   for (int i = 0; i < 26; ++i) {
-    for (const std::string& pair : pair_texts) list.add(pair, letter(i));
+    for (const std::string& pair : pair_texts) {
+      list.add(pair, letter(i));
+    }
   }
   for (int i = 0; i < 26; ++i) {
-    for (const std::string& pair : pair_texts) list.add(space + pair, letter(i));
+    for (const std::string& pair : pair_texts) {
+      list.add(space + pair, letter(i));
+    }
   }
   const size_t n_pairs = pair_texts.size();
   for (size_t sum = 0; sum < 2 * n_pairs - 1 && !list.is_full(); ++sum) {

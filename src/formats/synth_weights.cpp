@@ -76,7 +76,9 @@ Result<void> generate_tensor(const NormalStream& normals,
       }
     });
     auto done = write({bytes, static_cast<size_t>(n_rows * row_bytes)});
-    if (!done) return done;
+    if (!done) {
+      return done;
+    }
   }
   return {};
 }
