@@ -41,7 +41,7 @@ WorkerPool::WorkerPool(int n_workers)
 }
 
 WorkerPool::~WorkerPool() {
-  is_stopping_ = true;
+  is_stopping_.store(true, std::memory_order_relaxed);
   generation_.fetch_add(1, std::memory_order_seq_cst);
   generation_.notify_all();
   for (std::thread& thread : threads_) {
@@ -72,7 +72,7 @@ void WorkerPool::work(int worker) {
   std::uint32_t seen = 0;
   while (true) {
     seen = wait_for_generation(seen);
-    if (is_stopping_) {
+    if (is_stopping_.load(std::memory_order_relaxed)) {
       return;
     }
     run_shares(seen, worker);

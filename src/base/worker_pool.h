@@ -61,7 +61,7 @@ class WorkerPool {
   const int n_spins_;  // polls before a waiting thread begins to yield
   Trampoline trampoline_ = nullptr;
   const void* task_ = nullptr;
-  bool is_stopping_ = false;
+  std::atomic<bool> is_stopping_{false};  // a late worker may look while the pool is destroyed
   alignas(64) std::atomic<std::uint32_t> generation_{0};  // bumped to start a task
   alignas(64) std::atomic<std::uint32_t> n_sleeping_{0};  // workers on the futex of generation_
   alignas(64) std::atomic<int> n_running_{0};             // shares of the task that are not done
