@@ -34,7 +34,7 @@ class BlockPicker {
 
  private:
   struct Mark {
-    uint32_t round = 0;  // of reset(); the rest is from an older round otherwise
+    uint64_t round = 0;  // of reset(); the rest is from an older round otherwise
     uint32_t n_released = 0;
     bool is_kept = false;
     bool is_picked = false;
@@ -45,7 +45,7 @@ class BlockPicker {
   Mark& mark(BlockId block);
 
   const BlockPool& pool_;
-  uint32_t round_ = 0;
+  uint64_t round_ = 0;
   int64_t n_free_ = 0;
   BlockId cursor_ = kNoBlock;      // next in the pool's own list
   std::vector<Mark> marks_;        // one per block
