@@ -121,7 +121,9 @@ Result<std::unique_ptr<Engine::Impl>> Engine::Impl::create(ModelFiles files,
     return propagate(checked);
   }
   std::unique_ptr<Impl> impl(new Impl(std::move(files), n_workers(options), options.max_waiting));
-  impl->draft_files = std::move(draft);
+  if (options.max_drafts > 0) {
+    impl->draft_files = std::move(draft);
+  }
   if (auto loaded = impl->load(options, metrics); !loaded) {
     return propagate(loaded);
   }

@@ -42,7 +42,8 @@ void EngineLoop::submit(std::shared_ptr<RequestState> state) {
                        .max_new = state->max_new,
                        .wants_prompt_logits = request.prompt_logprobs.has_value(),
                        .cache_namespace = request.cache_salt,
-                       .tokens = &sequence->tokens});
+                       .tokens = &sequence->tokens,
+                       .is_twin = choice > 0});
     sequences_.emplace(id, std::move(sequence));
     add(counters_.prompt_tokens, static_cast<int64_t>(request.prompt.size()));
     metrics_.prompt_tokens.add(static_cast<double>(request.prompt.size()));
@@ -76,7 +77,7 @@ void EngineLoop::step() {
   ended_.clear();
   for (size_t i = 0; i < plan.spans.size(); ++i) {
     results_.push_back(deliver(plan.spans[i], outputs[i], *planned_[i]));
-    note_drafts(plan.spans[i], results_.back(), *planned_[i]);
+    note_drafts(plan.spans[i], outputs[i], results_.back(), *planned_[i]);
     if (results_.back().is_finished) {
       ended_.push_back(plan.spans[i].sequence);
     }
@@ -119,7 +120,9 @@ void EngineLoop::propose() {
     return;
   }
   if (speculation_.adapts) {
-    choose_draft_lengths(step_cost_.rows_per_base(), n_decoding, offers_);
+    const SchedulerLimits& limits = scheduler_.limits();
+    const int64_t max_rows = std::min(limits.max_batch_tokens, limits.max_logits);
+    choose_draft_lengths(step_cost_.rows_per_base(), n_decoding, max_rows - n_decoding, offers_);
   } else {
     std::ranges::for_each(offers_, [](DraftOffer& offer) { offer.n_used = offer.n_offered; });
   }
@@ -167,18 +170,16 @@ int64_t EngineLoop::collect_offers() {
   const double seconds_per_row = step_cost_.seconds_per_row();
   for (size_t i = 0; i < offers_.size() && seconds_per_row > 0; ++i) {
     offers_[i].rows_each =
-        proposing_[i]->is_model_drafted ? seconds_per_draft_ / seconds_per_row : 0;
+        proposing_[i]->is_model_drafted ? draft_cost_.seconds() / seconds_per_row : 0;
   }
   return n_decoding;
 }
 
-void EngineLoop::draft_with_model() {
+void EngineLoop::collect_draft_tasks() {
   draft_tasks_.clear();
-  int64_t n_wanted = 0;
   for (size_t i = 0; i < offers_.size(); ++i) {
     SequenceState& sequence = *proposing_[i];
     if (sequence.is_model_drafted && offers_[i].n_used > 0) {
-      n_wanted += offers_[i].n_used;
       draft_tasks_.push_back({.tokens = sequence.tokens,
                               .blocks = scheduler_.blocks_of(sequence.id),
                               .n_computed = sequence.n_draft_computed,
@@ -191,13 +192,26 @@ void EngineLoop::draft_with_model() {
                               .drafts = &sequence.drafts});
     }
   }
+}
+
+void EngineLoop::draft_with_model() {
+  collect_draft_tasks();
   if (draft_tasks_.empty()) {
+    if (std::ranges::any_of(proposing_, &SequenceState::is_model_drafted)) {
+      draft_cost_.note_unused();
+    }
     return;
   }
+  DraftModel& model = *executor_.draft_model();
+  model.catch_up(draft_tasks_);  // once for every token, so no part of what a draft costs
   const TimePoint begin = Clock::now();
-  executor_.draft_model()->draft(draft_tasks_);
-  const double seconds = seconds_since(begin) / static_cast<double>(n_wanted);
-  seconds_per_draft_ += (seconds - seconds_per_draft_) * (seconds_per_draft_ > 0 ? 0.1 : 1);
+  model.draft(draft_tasks_);
+  const double seconds = seconds_since(begin);
+  int64_t n_drafts = 0;
+  for (const DraftTask& task : draft_tasks_) {
+    n_drafts += std::ssize(*task.drafts);
+  }
+  draft_cost_.note(n_drafts, seconds);
   auto task = draft_tasks_.begin();
   for (size_t i = 0; i < offers_.size(); ++i) {
     if (proposing_[i]->is_model_drafted && offers_[i].n_used > 0) {
@@ -206,10 +220,16 @@ void EngineLoop::draft_with_model() {
   }
 }
 
+// The last of what was sampled is no draft, the others are; an answer may end among them.
+int64_t EngineLoop::n_accepted_of(const SpanOutput& output, int64_t n_appended) {
+  return std::clamp<int64_t>(std::ssize(output.sampled) - 1, 0, n_appended);
+}
+
 void EngineLoop::note_drafts(const SpanPlan& span,
+                             const SpanOutput& output,
                              const SpanResult& result,
                              SequenceState& sequence) {
-  const int64_t n_accepted = span.n_drafts > 0 ? std::max<int64_t>(result.n_appended - 1, 0) : 0;
+  const int64_t n_accepted = n_accepted_of(output, result.n_appended);
   // What the draft model computed behind the last right guess is of no use.
   sequence.n_draft_computed =
       std::min(sequence.n_draft_computed, span.begin + span.count - span.n_drafts + n_accepted);
@@ -257,8 +277,9 @@ SpanResult EngineLoop::deliver(const SpanPlan& span,
     const int64_t n_accepted = sequence.n_accepted;
     const int64_t n_rejected = sequence.n_rejected;
     for (const Result<SampledToken>& sampled : output.sampled) {
-      sequence.n_accepted = n_accepted + result.n_appended;
-      sequence.n_rejected = n_rejected + span.n_drafts - result.n_appended;
+      const int64_t n_right = n_accepted_of(output, result.n_appended + (sampled ? 1 : 0));
+      sequence.n_accepted = n_accepted + n_right;
+      sequence.n_rejected = n_rejected + span.n_drafts - n_right;
       if (!sampled) {
         finish(sequence, FinishReason::kError, sampled.error());
         return {.n_appended = result.n_appended, .is_finished = true, .is_failed = true};

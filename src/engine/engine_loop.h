@@ -58,10 +58,15 @@ class EngineLoop {
   void end_cancelled();
   void propose();
   int64_t collect_offers();
+  void collect_draft_tasks();
   void draft_with_model();
   static Acceptance& acceptance_of(SequenceState& sequence);
   void note_cost(const StepPlan& plan, double seconds);
-  void note_drafts(const SpanPlan& span, const SpanResult& result, SequenceState& sequence);
+  static int64_t n_accepted_of(const SpanOutput& output, int64_t n_appended);
+  void note_drafts(const SpanPlan& span,
+                   const SpanOutput& output,
+                   const SpanResult& result,
+                   SequenceState& sequence);
   void note_admissions(const StepPlan& plan);
   SpanResult deliver(const SpanPlan& span, const SpanOutput& output, SequenceState& sequence);
   const Error* deliver_scores(const SpanPlan& span,
@@ -85,8 +90,8 @@ class EngineLoop {
   SequenceId next_id_ = 0;
   TimePoint now_;  // of this step
   StepCost step_cost_;
-  AnswerLog answers_;             // for everybody without a salt
-  double seconds_per_draft_ = 0;  // by the draft model
+  AnswerLog answers_;  // for everybody without a salt
+  DraftCost draft_cost_;
   std::vector<DraftTask> draft_tasks_;
   std::vector<SequenceState*> proposing_;
   std::vector<DraftOffer> offers_;                        // of each proposing sequence

@@ -98,6 +98,28 @@ TEST_F(EngineTest, end_token_ends_the_answer_and_is_no_part_of_it) {
   EXPECT_EQ(std::find(later.ids.begin(), later.ids.end(), whole.ids[7]), later.ids.end());
 }
 
+// The draft model is the target: all drafts up to the end are right, the end token among them.
+TEST_F(EngineTest, draft_that_ends_the_answer_counts_as_accepted) {
+  EngineOptions options;
+  options.max_drafts = kMaxDrafts;
+  options.adapts_drafts = false;
+  TestEngine rig(model_->path(), options, model_->path());
+  Request request = sampled(10, 20, 3);
+  const Answer whole = rig.ask(request);
+  const auto at = std::ranges::find(whole.ids, whole.ids[6]) - whole.ids.begin();
+  ASSERT_GT(at, 1);
+  request.stop_tokens = {whole.ids[6]};
+  request.cache_salt = "no guesses from the answer before";
+  const EngineStats before = rig.engine->stats();
+  const Answer stopped = rig.ask(request);
+  ASSERT_EQ(std::ssize(stopped.ids), at);
+  EXPECT_EQ(rig.engine->stats().steps - before.steps, 2);
+  EXPECT_EQ(stopped.finish.usage.accepted_drafts, at);
+  EXPECT_EQ(rig.engine->stats().accepted_drafts - before.accepted_drafts, at);
+  EXPECT_EQ(stopped.finish.usage.rejected_drafts,
+            rig.engine->stats().rejected_drafts - before.rejected_drafts);
+}
+
 TEST_F(EngineTest, stop_string_cuts_text_ids_and_usage_at_one_point) {
   TestEngine rig(model_->path());
   Request request = sampled(20, 40, 3);

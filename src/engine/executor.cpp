@@ -56,7 +56,7 @@ void Executor::forward(const StepPlan& plan, std::span<SequenceState* const> seq
                   {logits_.as<float>(), static_cast<size_t>(plan.n_logits * row_stride_)});
   for (size_t i = 0; draft_model_ != nullptr && i < plan.spans.size(); ++i) {
     const SpanPlan& span = plan.spans[i];
-    if (span.count - span.n_drafts > 1 && sequences[i]->n_draft_computed == span.begin) {
+    if (!sequences[i]->is_decoding && sequences[i]->n_draft_computed == span.begin) {
       draft_model_->compute({&spans_[i], 1});
       sequences[i]->n_draft_computed = span.begin + span.count;
     }

@@ -178,6 +178,7 @@ Result<MemoryPlan> plan_memory(const ModelFiles& files,
   add(files);
   if (draft != nullptr) {
     add(*draft);
+    input.scratch_bytes += int64_t{sizeof(float)} * options.max_sequences * draft->spec.n_vocab;
   }
   return plan_memory(input);
 }

@@ -21,9 +21,9 @@ inline constexpr int64_t kMaxBlocks = int64_t{1} << 24;
 
 struct MemoryPlanInput {
   int64_t weight_bytes = 0;
-  int64_t scratch_bytes = 0;               // buffers of a forward pass, of all workers
-  int64_t logits_bytes = 0;                // of a step
-  int64_t block_bytes = 0;                 // kv_block_bytes()
+  int64_t scratch_bytes = 0;  // buffers of a forward pass, of all workers; a draft model's logits
+  int64_t logits_bytes = 0;   // of a step
+  int64_t block_bytes = 0;    // kv_block_bytes()
   std::optional<int64_t> free_bytes = {};  // before loading; absent: not known
   int64_t context_length = 0;              // the model's window
   int max_sequences = 1;

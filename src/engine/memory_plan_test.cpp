@@ -139,6 +139,22 @@ TEST(MemoryPlan, is_what_an_engine_allocates) {
   }
 }
 
+TEST(MemoryPlan, draft_model_counts_with_its_logits) {
+  const TestModel model;
+  const auto files = open_model_files(model.path());
+  ASSERT_TRUE(files);
+  EngineOptions options;
+  options.max_sequences = 5;
+  options.kv_memory = 3 * kMiB;
+  const auto one = plan_memory(*files, options);
+  const auto two = plan_memory(*files, options, &*files);
+  ASSERT_TRUE(one && two);
+  EXPECT_EQ(two->weight_bytes, 2 * one->weight_bytes);
+  EXPECT_EQ(two->scratch_bytes, 2 * one->scratch_bytes + 5 * 320 * 4);
+  EXPECT_EQ(two->logits_bytes, one->logits_bytes);
+  EXPECT_EQ(two->block_bytes, 2 * one->block_bytes);
+}
+
 TEST(MemoryPlan, an_engine_refuses_what_is_not_there) {
   const TestModel model;
   auto files = open_model_files(model.path());

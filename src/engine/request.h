@@ -41,7 +41,7 @@ struct Request {
 inline constexpr int kMaxChoices = 128;
 inline constexpr int kMaxStopStrings = 16;
 inline constexpr int kMaxStopBytes = 1024;  // of one stop string
-inline constexpr int kMaxSaltBytes = 1024;
+inline constexpr int kMaxSaltBytes = 128;
 inline constexpr int kMaxStopTokens = 64;
 inline constexpr int kMaxPriority = 1000;
 

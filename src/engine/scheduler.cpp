@@ -77,7 +77,14 @@ void Scheduler::submit(const SequenceSpec& spec) {
               .wants_prompt_logits = spec.wants_prompt_logits,
               .tokens = spec.tokens,
               .space = index_.acquire(spec.cache_namespace)};
-  index_.extend_keys(entry.space, tokens_of(entry, 0, entry.n_known), entry.keys);
+  if (spec.is_twin) {
+    if (const Entry* twin = find(waiting_, spec.id - 1)) {
+      entry.keys = twin->keys;
+    }
+  }
+  if (limits_.has_prefix_cache) {
+    index_.extend_keys(entry.space, tokens_of(entry, 0, entry.n_known), entry.keys);
+  }
   insert(waiting_, std::move(entry));
 }
 
@@ -291,8 +298,10 @@ bool Scheduler::try_admit(StepPlan& plan, const Entry& entry, PrefixMatch cached
 }
 
 void Scheduler::admit(StepPlan& plan) {
+  int64_t n_seen = 0;
   for (const Entry& entry : waiting_) {
-    if (n_running() + std::ssize(plan.admitted) >= limits_.max_sequences) {
+    if (n_running() + std::ssize(plan.admitted) >= limits_.max_sequences ||
+        n_seen++ >= limits_.max_sequences) {
       return;
     }
     const PrefixMatch cached = find_cached(entry);

@@ -40,6 +40,9 @@ struct SequenceSpec {
   std::string_view cache_namespace = {};
   // Its prompt, then what it grew by. Lasts until the sequence has been removed or has finished.
   const std::vector<TokenId>* tokens = nullptr;
+  // The sequence submitted just before has the same prompt and namespace: what is known of the one
+  // holds for the other.
+  bool is_twin = false;
 };
 
 struct SchedulerCounters {
@@ -58,7 +61,8 @@ struct SchedulerCounters {
 // - A sequence is admitted only when blocks for all its tokens are free, with one more for each
 //   running sequence to grow into. It starts behind those of its tokens that the cache holds; the
 //   last one is always computed, for its logits. The next in line is overtaken only while it waits
-//   for another sequence, of no lower priority, that is computing tokens the two share.
+//   for another sequence, of no lower priority, that is computing tokens the two share. No more
+//   than max_sequences of those that wait are looked at in a step.
 // - When running sequences need more blocks than are free, the one with the lowest priority, then
 //   the least computed tokens, gives all its blocks back, keeps its place in the queue and is
 //   computed again; nothing is admitted in that step. The third time it is admitted it gets

@@ -51,13 +51,27 @@ void Acceptance::note_unused() {
   rate_ += (kInitial - rate_) * kDrift;
 }
 
-void choose_draft_lengths(double rows_per_base, int64_t n_rows, std::span<DraftOffer> offers) {
+void DraftCost::note(int64_t n_drafts, double seconds) {
+  if (n_drafts > 0) {
+    const double each = seconds / static_cast<double>(n_drafts);
+    seconds_ += (each - seconds_) * (seconds_ > 0 ? kLearn : 1);
+  }
+}
+
+void DraftCost::note_unused() {
+  seconds_ -= seconds_ * kSink;
+}
+
+void choose_draft_lengths(double rows_per_base,
+                          int64_t n_rows,
+                          int64_t max_drafts,
+                          std::span<DraftOffer> offers) {
   double time = rows_per_base + static_cast<double>(n_rows);  // in rows
   double n_tokens = static_cast<double>(n_rows);
   for (DraftOffer& offer : offers) {
     offer.n_used = 0;
   }
-  while (true) {
+  for (int64_t n_drafts = 0; n_drafts < max_drafts; ++n_drafts) {
     DraftOffer* best = nullptr;
     double best_gain = 0;  // tokens for the time of a row
     for (DraftOffer& offer : offers) {

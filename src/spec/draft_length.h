@@ -44,6 +44,22 @@ class Acceptance {
   double rate_ = kInitial;
 };
 
+// What a draft of the draft model takes, a running mean.
+class DraftCost {
+ public:
+  void note(int64_t n_drafts, double seconds);
+  // The model could have drafted and it was not worth it: sinks, so that a few slow drafts do not
+  // end drafting for ever.
+  void note_unused();
+  double seconds() const { return seconds_; }  // of one draft; 0: none yet
+
+ private:
+  static constexpr double kLearn = 0.1;
+  static constexpr double kSink = 0.01;
+
+  double seconds_ = 0;
+};
+
 struct DraftOffer {
   double rate = 0;  // chance of each token, given those before it
   int n_offered = 0;
@@ -53,6 +69,10 @@ struct DraftOffer {
 
 // Uses drafts, the likeliest first, while one more raises the tokens that the step gives for its
 // time. n_rows: of the step without drafts; each of the offers' sequences has one of them.
-void choose_draft_lengths(double rows_per_base, int64_t n_rows, std::span<DraftOffer> offers);
+// max_drafts: of all together.
+void choose_draft_lengths(double rows_per_base,
+                          int64_t n_rows,
+                          int64_t max_drafts,
+                          std::span<DraftOffer> offers);
 
 }  // namespace millrace

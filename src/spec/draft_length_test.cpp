@@ -46,6 +46,27 @@ TEST(Acceptance, follows_what_happens_and_comes_back) {
   EXPECT_NEAR(acceptance.rate(), initial, 0.01);
 }
 
+TEST(DraftCost, one_slow_draft_does_not_end_drafting) {
+  DraftCost cost;
+  cost.note(0, 1);
+  EXPECT_EQ(cost.seconds(), 0);
+  cost.note(4, 400);
+  EXPECT_EQ(cost.seconds(), 100);
+  std::vector<DraftOffer> offers(1, {.rate = 0.8, .n_offered = 8});
+  int n_steps = 0;
+  for (; offers[0].n_used == 0 && n_steps < 1'000; ++n_steps) {
+    cost.note_unused();
+    offers[0].rows_each = cost.seconds();
+    choose_draft_lengths(10, 1, 100, offers);
+  }
+  EXPECT_GT(n_steps, 10);
+  EXPECT_LT(n_steps, 500);
+  for (int i = 0; i < 100; ++i) {
+    cost.note(4, 2);
+  }
+  EXPECT_NEAR(cost.seconds(), 0.5, 0.01);
+}
+
 // Against every combination of lengths.
 TEST(DraftLength, choice_gives_the_most_tokens_for_its_time) {
   std::mt19937 random(9);
@@ -77,19 +98,25 @@ TEST(DraftLength, choice_gives_the_most_tokens_for_its_time) {
         best = std::max(best, speed(a, b));
       }
     }
-    choose_draft_lengths(base, n_rows, offers);
+    choose_draft_lengths(base, n_rows, 100, offers);
     EXPECT_NEAR(speed(offers[0].n_used, offers[1].n_used), best, 1e-9);
   }
 }
 
 TEST(DraftLength, step_that_computes_all_the_time_takes_no_drafts) {
   std::vector<DraftOffer> offers(4, {.rate = 0.95, .n_offered = 8});
-  choose_draft_lengths(0, 4, offers);
+  choose_draft_lengths(0, 4, 100, offers);
   for (const DraftOffer& offer : offers) {
     EXPECT_EQ(offer.n_used, 0);
   }
-  choose_draft_lengths(20, 4, offers);
+  choose_draft_lengths(20, 4, 100, offers);
   EXPECT_GT(offers[0].n_used, 1);
+  choose_draft_lengths(20, 4, 3, offers);
+  int n_used = 0;
+  for (const DraftOffer& offer : offers) {
+    n_used += offer.n_used;
+  }
+  EXPECT_EQ(n_used, 3);
 }
 
 }  // namespace

@@ -37,8 +37,8 @@ void DraftModel::compute(std::span<const Span> spans) {
   }
 }
 
-// All but the last token of each.
 void DraftModel::catch_up(std::span<DraftTask> tasks) {
+  int64_t n_left = model_->max_batch_tokens();
   for (DraftTask& task : tasks) {
     if (std::ssize(task.tokens) > n_window()) {
       task.n_wanted = 0;
@@ -49,11 +49,15 @@ void DraftModel::catch_up(std::span<DraftTask> tasks) {
              task.n_computed,
              task.tokens.size());
     const auto begin = static_cast<size_t>(task.n_computed);
-    const Span span{.tokens = task.tokens.subspan(begin, task.tokens.size() - 1 - begin),
+    const int64_t n_behind = std::ssize(task.tokens) - 1 - task.n_computed;
+    const int64_t n = std::min(n_behind, n_left);
+    const Span span{.tokens = task.tokens.subspan(begin, static_cast<size_t>(n)),
                     .position = task.n_computed,
                     .blocks = task.blocks};
     compute({&span, 1});
-    task.n_computed = std::ssize(task.tokens) - 1;
+    task.n_computed += n;
+    task.n_wanted = n < n_behind ? 0 : task.n_wanted;
+    n_left -= n;
   }
 }
 
@@ -85,7 +89,6 @@ void DraftModel::draw(std::span<DraftTask> tasks) {
 }
 
 void DraftModel::draft(std::span<DraftTask> tasks) {
-  catch_up(tasks);
   logits_.resize(tasks.size() * static_cast<size_t>(row_stride_));
   latest_.resize(tasks.size());
   active_.clear();

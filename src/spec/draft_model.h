@@ -21,7 +21,7 @@ namespace millrace {
 struct DraftTask {
   std::span<const TokenId> tokens;  // all there are
   std::span<const BlockId> blocks;  // its table; drafts end where it ends
-  int64_t n_computed = 0;           // tokens whose KV this model has; draft() catches up
+  int64_t n_computed = 0;           // tokens whose KV this model has; catch_up() adds to them
   int n_wanted = 0;
 
   const SamplingParams* params = nullptr;
@@ -45,14 +45,17 @@ class DraftModel {
   // Only computes KV, up to this model's own window.
   void compute(std::span<const Span> spans);
 
-  // Brings each task's KV up to all its tokens, then drafts one token after the other for all tasks
-  // at once. A position whose KV is wrong (cached by a sequence that had ended before this model
-  // saw it) costs acceptance and nothing else.
+  // Brings each task's KV up to all its tokens but the last. At most max_batch_tokens in all, since
+  // everybody waits meanwhile; a task that is still behind, or beyond the window, wants none now. A
+  // position whose KV is wrong (cached by a sequence that had ended before this model saw it) costs
+  // acceptance and nothing else.
+  void catch_up(std::span<DraftTask> tasks);
+
+  // Drafts one token after the other for all tasks at once, after catch_up().
   void draft(std::span<DraftTask> tasks);
 
  private:
   int64_t n_window() const { return model_->spec().context_length; }
-  void catch_up(std::span<DraftTask> tasks);
   void draw(std::span<DraftTask> tasks);
 
   std::unique_ptr<Model> model_;

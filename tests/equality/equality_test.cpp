@@ -299,7 +299,9 @@ TEST_P(Equality, drafted_tokens_of_every_number) {
       }
       const EngineStats stats = rig.engine->stats();
       EXPECT_GT(stats.accepted_drafts, has_strangers ? 0 : 200) << around.describe();
-      EXPECT_GE(stats.rejected_drafts, has_strangers ? 0 : 1) << around.describe();
+      if (!has_strangers) {
+        EXPECT_GT(stats.rejected_drafts, 0) << around.describe();
+      }
     }
   }
 }
