@@ -1,7 +1,8 @@
 """Measures the model on held-out samples, from the quantised weights in the GGUF files.
 
-Prints, per task, how many greedy answers equal the right one exactly, and how many of the target's
-tokens the draft would have proposed (acceptance, greedy).
+Prints, per task, how many greedy answers equal the right one exactly, and how many of the draft's
+proposals the target would accept along these answers: at temperature 0 (the same first choice) and
+at temperature 1 (the overlap of the two distributions).
 """
 
 from __future__ import annotations
@@ -80,12 +81,18 @@ def generate(
     return outputs
 
 
-def agreement(draft: Llama, prompt: list[int], output: list[int]) -> int:
-    """For how many tokens of the output the draft has the same first choice."""
-    ids = prompt + output
-    states = draft.hidden(torch.tensor([ids[:-1]]), causal(len(ids) - 1))
-    choices = draft.logits(states[0, len(prompt) - 1 :]).argmax(-1)
-    return int((choices == torch.tensor(output)).sum())
+def acceptance(
+    model: Llama, draft: Llama, prompt: list[int], output: list[int]
+) -> tuple[float, float]:
+    """How many tokens of the output the draft would get accepted at temperature 0 and at 1."""
+    ids = torch.tensor([prompt + output[:-1]])
+    mask = causal(ids.shape[1])
+    p, q = (
+        part.logits(part.hidden(ids, mask)[0, len(prompt) - 1 :]).softmax(-1)
+        for part in (model, draft)
+    )
+    greedy = (q.argmax(-1) == torch.tensor(output)).sum()
+    return greedy.item(), torch.minimum(p, q).sum().item()
 
 
 def is_good_story(prompt: str, story: str) -> bool:
@@ -133,9 +140,10 @@ def main() -> None:
         text = chat.prompt_text([{"role": "user", "content": options.prompt}])
         print(tokenizer.decode(generate(model, tokenizer, [tokenizer.encode(text)])[0]))
         return
-    print("| task | right | of | acceptance |\n|---|---|---|---|")
+    print("| task | right | of | accepted at 0 | accepted at 1 |\n|---|---|---|---|---|")
     for task in options.tasks:
-        right = tokens = accepted = shown = 0
+        right = tokens = shown = 0
+        accepted = [0.0, 0.0]
         samples = [world.sample(task, number) for number in range(options.count)]
         prompts = [
             tokenizer.encode(chat.prompt_text(sample.messages, sample.tools)) for sample in samples
@@ -148,12 +156,13 @@ def main() -> None:
             good = is_right(task, sample, answer)
             right += good
             tokens += len(output)
-            accepted += agreement(draft, prompt, output)
+            found = acceptance(model, draft, prompt, output)
+            accepted = [total + part for total, part in zip(accepted, found, strict=True)]
             if not good and shown < options.show:
                 shown += 1
                 print(f"\n{question}\n-> {answer}\nnot {sample.answer}\n")
-        share, acceptance = right / options.count, accepted / tokens
-        print(f"| {task} | {share:.1%} | {options.count} | {acceptance:.1%} |", flush=True)
+        shares = " | ".join(f"{total / tokens:.1%}" for total in accepted)
+        print(f"| {task} | {right / options.count:.1%} | {options.count} | {shares} |", flush=True)
 
 
 if __name__ == "__main__":

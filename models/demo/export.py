@@ -1,4 +1,4 @@
-"""Writes the trained pair as GGUF: export.py FOLDER, where FOLDER holds checkpoint.pt."""
+"""Writes the trained pair as GGUF: export.py FOLDER, which holds checkpoint.pt and draft.pt."""
 
 from __future__ import annotations
 
@@ -54,12 +54,14 @@ def metadata(config: Config, name: str, tokenizer: Tokenizer) -> dict[str, gguf.
 def main() -> None:
     folder, here = Path(sys.argv[1]), Path(__file__).parent
     tokenizer = Tokenizer.load(folder / "tokenizer.json")
-    checkpoint = torch.load(folder / "checkpoint.pt", map_location="cpu")
-    pairs = [("target", TARGET, "Millrace Demo"), ("draft", DRAFT, "Millrace Demo Draft")]
-    for part, config, name in pairs:
-        state = checkpoint[part]["model"]
+    pairs = [
+        ("checkpoint.pt", TARGET, "Millrace Demo", "demo.gguf"),
+        ("draft.pt", DRAFT, "Millrace Demo Draft", "demo-draft.gguf"),
+    ]
+    for checkpoint, config, name, file_name in pairs:
+        state = torch.load(folder / checkpoint)["model"]
         tensors = {key: value.numpy() for key, value in state.items()}
-        path = here / ("demo.gguf" if part == "target" else "demo-draft.gguf")
+        path = here / file_name
         gguf.write(path, metadata(config, name, tokenizer), tensors)
         count = sum(tensor.size for tensor in tensors.values())
         print(f"{path.name}: {count} parameters, {path.stat().st_size} bytes")

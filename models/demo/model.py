@@ -24,8 +24,8 @@ class Config:
     norm_epsilon: float = 1e-5
 
 
-TARGET = Config(vocab=2080, width=256, layers=5, heads=4, kv_heads=2, hidden=640)
-DRAFT = Config(vocab=2080, width=128, layers=2, heads=2, kv_heads=1, hidden=384)
+TARGET = Config(vocab=2080, width=256, layers=5, heads=4, kv_heads=2, hidden=448)
+DRAFT = Config(vocab=2080, width=96, layers=3, heads=2, kv_heads=1, hidden=96)
 
 Cache = list[tuple[Tensor, Tensor]]  # per layer: keys and values [rows, kv_heads, past, head]
 
@@ -109,9 +109,10 @@ class Llama(nn.Module):
         super().__init__()
         self.config = config
         self.token_embd = nn.Embedding(config.vocab, config.width)
-        nn.init.normal_(self.token_embd.weight, std=0.02)
+        nn.init.normal_(self.token_embd.weight)
         self.blk = nn.ModuleList(Block(config) for _ in range(config.layers))
         self.output_norm = RMSNorm(config.width, config.norm_epsilon)
+        nn.init.constant_(self.output_norm.weight, 0.05)
         self.register_buffer("table", rope_table(config), persistent=False)
 
     def hidden(self, tokens: Tensor, mask: Tensor, cache: Cache | None = None) -> Tensor:

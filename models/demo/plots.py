@@ -252,44 +252,6 @@ GIFT = Plot(
            (["Who had a birthday?", "Whose birthday was it?"], "It was {B}'s birthday.")],
 )  # fmt: skip
 
-NEIGHBOUR = Plot(
-    theme="kindness",
-    clause="who meets a grumpy neighbour",
-    paragraphs=[
-        [
-            ["One {weather} day, {a_ckind} named {C} moved into the empty house across the road.",
-             "In {season} a new neighbour came, {a_ckind} named {C}."],
-            ["{C} never smiled and never said hello.",
-             '"Go away," said {C} whenever somebody came near.',
-             "{C} kept the door shut and the curtains closed."],
-            ['"What a grumpy {ckind}," said everyone. Only {A} was not so sure.',
-             'But {A} thought, "Perhaps {che} is only lonely."'],
-        ],
-        [
-            ["So {A} and {B} made {food} and put it in front of {C}'s door.",
-             "{A} asked {B} for help, and together they cooked {food} for {C}.",
-             "The next morning {A} took {food} and knocked on {C}'s door. {B} came along to be safe."],
-            ["For a long time nothing happened. Then the door opened, just a little.",
-             "They waited and waited. At last the door creaked open."],
-            ['"Nobody has ever brought me anything," said {C}, and {chis} voice was very soft.',
-             '"Is this for me?" asked {C}. "I thought that nobody here liked me."'],
-            ["Then {C} showed them {chis} {thing}, and they played until the evening.",
-             "{C} let them in, and on the table lay {a_thing}. \"We can play with it, if you like,\" {che} said."],
-        ],
-        [
-            ["After that, {C}'s door was always open.",
-             "The next day {C} smiled for the first time, and soon {che} said hello to everyone.",
-             "Soon the three of them were together every day."],
-            ["{A} felt very {feeling}.", '"You see," {A} said to {B}, "{che} was only lonely."'],
-        ],
-    ],
-    morals=["And everybody learned that a little kindness opens every door.",
-            "Sometimes those who look grumpy only need a friend.",
-            "From then on, whenever somebody new came, {A} was the first to say hello."],
-    facts=[(["Who was the new neighbour?", "Who moved in?"], "The new neighbour was {C} the {ckind}."),
-           (["What did they bring to {C}?", "What did {A} bring?"], "They brought {food}.")],
-)  # fmt: skip
-
 MAP = Plot(
     theme="adventure",
     clause="who finds an old map",
@@ -403,40 +365,4 @@ MEND = Plot(
     facts=[(["What did {A} mend?", "What stopped working?"], "{A} mended {machine}.")],
 )  # fmt: skip
 
-STAR = Plot(
-    theme="dreams",
-    clause="who makes a wish",
-    paragraphs=[
-        [
-            ["One clear night in {season}, {A} saw a star fall from the sky.",
-             "One night {A} could not sleep and looked out of the window. A star fell down, right before {his} eyes."],
-            ["It came down softly {outside}.", "{He} saw it land {outside}, and the place began to glow."],
-            ["{A} woke {B}, and they tiptoed out of the house.",
-             '"{B}, wake up," {he} whispered. "A star has fallen!"'],
-        ],
-        [
-            ["The star was no bigger than {a_noun}, and it was shivering.",
-             "There it lay, small and bright, and it was crying."],
-            ['"I want to go home," said the star, "but I cannot fly any more."',
-             '"Help me back to the sky," said the star, "and I will give you one wish."'],
-            ["{A} wrapped it in a blanket, and {B} warmed it with {bhis} hands.",
-             "They gave it {food}, and it felt a little better."],
-            ["Then they carried it up the highest hill. \"One, two, three,\" they said, and threw it up.",
-             "{A} put the star on {his} {thing}, and they ran down the hill until the wind lifted it up."],
-        ],
-        [
-            ["Up and up it flew, until it was back in its place.",
-             "The star rose slowly, and then it shone brighter than all the others."],
-            ['"Now make a wish," it called. But {A} looked at {B} and said, "I have all I need."',
-             '"What did you wish for?" asked {B}. "That you will always be my friend," said {A}.'],
-            ["They sat in the grass until the morning and were very {feeling}.",
-             "They walked home hand in hand, and the star lit their way."],
-        ],
-    ],
-    morals=["And when you look up on a clear night, you can still see that star wink.",
-            "Since then, {A} and {B} say good night to the star every evening.",
-            "And {A} learned that helping others makes your own heart bright."],
-    facts=[(["Where did the star fall?", "Where was the star?"], "The star fell {outside}.")],
-)  # fmt: skip
-
-PLOTS = (LOST, STORM, FEAR, CONTEST, GIFT, NEIGHBOUR, MAP, SHARE, MEND, STAR)
+PLOTS = (LOST, STORM, FEAR, CONTEST, GIFT, MAP, SHARE, MEND)

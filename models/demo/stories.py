@@ -47,15 +47,13 @@ class Story:
 
 def cast_fields(rng: random.Random, hero: Character, friend: Character) -> dict[str, str]:
     """The values of all fields that the plots use."""
-    third = lexicon.make_character(rng, (hero, friend))
     colour, noun = rng.choice(lexicon.COLOURS), rng.choice(lexicon.THINGS)
     other = f"{rng.choice(lexicon.COLOURS)} {rng.choice(lexicon.THINGS)}"
     home, machine = lexicon.make_home(rng), rng.choice(lexicon.MACHINES)
     values = {
         "kind": hero.kind, "trait": hero.trait, "he": hero.he, "his": hero.his, "him": hero.him,
         "himself": hero.him + "self", "bkind": friend.kind, "bhe": friend.he, "bhis": friend.his,
-        "bhim": friend.him, "ckind": third.kind, "che": third.he, "chis": third.his,
-        "thing": f"{colour} {noun}", "noun": noun, "other": other,
+        "bhim": friend.him, "thing": f"{colour} {noun}", "noun": noun, "other": other,
         "trait_kind": f"{hero.trait} {hero.kind}", "btrait_bkind": f"{friend.trait} {friend.kind}",
         "in_home": f"{lexicon.home_preposition(home)} {home}", "machine": machine,
         "hiding": rng.choice(lexicon.HIDING), "outside": rng.choice(lexicon.OUTSIDE),
@@ -66,9 +64,9 @@ def cast_fields(rng: random.Random, hero: Character, friend: Character) -> dict[
     }  # fmt: skip
     for name in ("he", "his", "machine"):
         values[name.capitalize()] = values[name].capitalize()
-    for name in ("kind", "bkind", "ckind", "thing", "noun", "other", "trait_kind", "btrait_bkind"):
+    for name in ("kind", "bkind", "thing", "noun", "other", "trait_kind", "btrait_bkind"):
         values["a_" + name] = with_article(values[name])
-    return values | {"A": hero.name, "B": friend.name, "C": third.name}
+    return values | {"A": hero.name, "B": friend.name}
 
 
 def make_story(rng: random.Random, plot: Plot | None = None) -> Story:

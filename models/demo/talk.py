@@ -40,7 +40,11 @@ def is_held_out(a: int, b: int) -> bool:
 
 
 def arithmetic_turn(rng: random.Random, held_out: bool = False) -> tuple[str, str]:
-    """One sum or difference of numbers below 100, plainly or as a word problem."""
+    """One sum or difference of numbers below 100, plainly or as a word problem.
+
+    The answer shows one step on the way, so that each digit follows from few others: tens and ones
+    are added apart ("47 + 25 = 60 + 12 = 72."), tens are taken away first ("72 - 25 = 52 - 5 = 47.").
+    """
     while True:
         a, b = rng.randint(0, 99), rng.randint(0, 99)
         if is_held_out(a, b) == held_out:
@@ -52,7 +56,12 @@ def arithmetic_turn(rng: random.Random, held_out: bool = False) -> tuple[str, st
         else:
             a, b = b, a
     sign, value = ("+", a + b) if adds else ("-", a - b)
-    answer = f"{a} {sign} {b} = {value}."
+    answer = f"{a} {sign} {b} = "
+    if adds and max(a, b) > 9:
+        answer += f"{(a // 10 + b // 10) * 10} + {a % 10 + b % 10} = "
+    elif not adds and b > 9 and b % 10:
+        answer += f"{a - b // 10 * 10} - {b % 10} = "
+    answer += f"{value}."
     if min(a, b, value) > 1 and rng.random() < 0.15:
         who = lexicon.make_character(rng)
         form = rng.choice(GAIN_FORMS if adds else LOSS_FORMS)

@@ -25,6 +25,11 @@ PRE_TOKENIZER = re.compile(
 )
 
 
+# No merge joins a quotation mark or bracket with a word: a quoted word is the same token as it is
+# at the start of a line.
+MARK = re.compile(r"(?<=^[^\w\s'])(?=[^\W\d_])")
+
+
 def byte_alphabet() -> list[str]:
     """GPT-2's printable character for each byte value."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
@@ -35,7 +40,9 @@ def byte_alphabet() -> list[str]:
 def train(texts: Iterable[str], vocab_size: int) -> list[tuple[str, str]]:
     """The merges that make the bytes into `vocab_size` tokens; most frequent pair first."""
     alphabet = byte_alphabet()
-    counts = Counter(piece for text in texts for piece in PRE_TOKENIZER.findall(text))
+    counts = Counter(
+        part for text in texts for piece in PRE_TOKENIZER.findall(text) for part in MARK.split(piece)
+    )
     words = [[alphabet[byte] for byte in piece.encode()] for piece in counts]
     weights = list(counts.values())
     pairs: Counter[tuple[str, str]] = Counter()
@@ -136,14 +143,20 @@ def main() -> None:
     """Trains the tokenizer: tokenizer.py OUT.json."""
     import sys
 
+    import lexicon
+    import tools
     import world
 
     size = 2080 - len(chat.CONTROL_TOKENS + chat.TAG_TOKENS)
     added = re.compile("|".join(re.escape(t) for t in chat.CONTROL_TOKENS + chat.TAG_TOKENS))
-    texts = [
+    words = lexicon.BOY_NAMES + lexicon.GIRL_NAMES + lexicon.ANIMALS + lexicon.COLOURS
+    words += lexicon.THINGS + lexicon.FOODS + lexicon.CITIES + lexicon.DAYS
+    words += tools.ROOMS + tools.GOODS + tools.SONGS
+    texts = [f"{word} {word}" for word in words] * 100  # known with and without a space before them
+    texts += [
         part
-        for index in range(world.FIRST_DOCUMENTS)
-        for text, _ in world.document(index)
+        for index in range(8_000)
+        for text, _ in world.document(index, world.MIX | {"long": 0})  # these say nothing new
         for part in added.split(text)
     ]
     tokenizer = Tokenizer(train(texts, size))

@@ -21,16 +21,17 @@ from chat import Message, Segment
 
 HELD_OUT = 1_000_000_000
 
-# How many documents of each kind, relative to the others, by document number. Stories are long, so
-# that they still make up about a third of all tokens. Drills came when copying was slow to appear.
-KINDS = ("story", "raw", "passage", "tools", "arithmetic", "talk", "drill")
-MIXES = {
-    range(0, 7_900): (240, 45, 280, 130, 225, 80, 0),
-    range(7_900, 12_600): (190, 30, 270, 100, 220, 40, 250),
-    range(12_600, 16_000): (60, 10, 150, 40, 100, 10, 900),
-    range(16_000, 1 << 60): (190, 30, 270, 100, 220, 40, 100),
-}
-FIRST_DOCUMENTS = 7_900
+# How many documents of each kind, relative to the others. Stories are long, so that they still make
+# up a quarter of all tokens. The second mix leaves more room for what is learned last.
+MIX = {
+    "story": 160, "raw": 15, "passage": 320, "tools": 105, "arithmetic": 120, "talk": 70,
+    "drill": 110, "long": 12,
+}  # fmt: skip
+LATE_MIX = {
+    "story": 120, "raw": 10, "passage": 640, "tools": 50, "arithmetic": 60, "talk": 30,
+    "drill": 30, "long": 10,
+}  # fmt: skip
+LATE_FROM = 41_500
 SYSTEMS = [
     "You are a helpful assistant.", "You are a friendly storyteller.", "Answer briefly.",
     "You are a helpful assistant. Answer from the text.", "You are the Millrace demo model.",
@@ -74,24 +75,24 @@ def _story_turns(rng: random.Random) -> list[tuple[str, str]]:
 
 
 def _passage_turns(rng: random.Random) -> list[tuple[str, str]]:
-    passage = passages.make_passage(rng)
-    if rng.random() < 0.55:
-        turns = passages.question_turns(rng, passage, rng.randint(1, 5))
+    passage = passages.make_passage(rng, alike=rng.random() < 0.5)
+    if rng.random() < 0.3:
+        turns = passages.question_turns(rng, passage, rng.randint(2, 9))
         if rng.random() < 0.3:
             turns.append(passages.json_request(rng, passage))
     else:
-        turns = passages.json_turns(rng, passage, rng.randint(1, 3))
+        turns = passages.json_turns(rng, passage, rng.randint(2, 4))
         if rng.random() < 0.3:
             turns += passage.questions[:2]
     return turns
 
 
 def _tool_document(rng: random.Random) -> list[Segment]:
-    schemas, messages = tools.tool_conversation(rng, rng.choice([1, 1, 1, 2, 3]))
-    if rng.random() < 0.2:  # a turn that needs no tool
-        turn = _messages([talk.talk_turn(rng) if rng.random() < 0.7 else _story_turns(rng)[0]])
+    schemas, messages = tools.tool_conversation(rng, rng.choice([1, 2, 3, 4, 5]))
+    if rng.random() < 0.15:  # a turn that needs no tool
+        turn = _messages([talk.talk_turn(rng) if rng.random() < 0.8 else _story_turns(rng)[0]])
         messages = turn + messages if rng.random() < 0.7 else messages + turn
-    if rng.random() < 0.2:
+    if rng.random() < 0.1:
         messages.insert(0, {"role": "system", "content": rng.choice(SYSTEMS)})
     return chat.render(messages, schemas)
 
@@ -102,24 +103,28 @@ def _turns(rng: random.Random, kind: str) -> list[tuple[str, str]]:
     if kind == "passage":
         return _passage_turns(rng)
     if kind == "arithmetic":
-        return [talk.arithmetic_turn(rng) for _ in range(rng.choice([1, 2, 3, 4, 6, 8]))]
+        return [talk.arithmetic_turn(rng) for _ in range(rng.choice([2, 4, 6, 8]))]
+    if kind == "long":
+        kinds = ["story", "passage", "arithmetic", "talk", "drill"]
+        kinds = rng.choices(kinds, k=rng.randint(4, 8))
+        return [turn for part in kinds for turn in _turns(rng, part)]
     if kind == "drill":
-        return [drills.drill_turn(rng) for _ in range(rng.randint(1, 4))]
-    return [talk.talk_turn(rng) for _ in range(rng.choice([1, 1, 2, 3]))]
+        return [drills.drill_turn(rng) for _ in range(rng.randint(2, 5))]
+    return [talk.talk_turn(rng) for _ in range(rng.randint(1, 4))]
 
 
 def _conversation(rng: random.Random, turns: list[tuple[str, str]]) -> list[Segment]:
     messages = _messages(turns)
-    if rng.random() < 0.15:
+    if rng.random() < 0.1:
         messages.insert(0, {"role": "system", "content": rng.choice(SYSTEMS)})
     return chat.render(messages)
 
 
-def document(index: int) -> list[Segment]:
+def document(index: int, mix: dict[str, int] | None = None) -> list[Segment]:
     """Training document number `index`."""
+    mix = mix or (MIX if index < LATE_FROM else LATE_MIX)
     rng = random.Random(index)
-    mix = next(mix for numbers, mix in MIXES.items() if index in numbers)
-    kind = rng.choices(KINDS, mix)[0]
+    kind = rng.choices(list(mix), mix.values())[0]
     if kind == "tools":
         return _tool_document(rng)
     if kind == "drill" and rng.random() < 0.5:
@@ -129,14 +134,6 @@ def document(index: int) -> list[Segment]:
         text = stories.make_story(rng).text + chat.END_OF_TEXT
         return [(chat.END_OF_TEXT, False), (text, True)] if rng.random() < 0.5 else [(text, True)]
     return _conversation(rng, _turns(rng, kind))
-
-
-def long_document(index: int) -> list[Segment]:
-    """A long chat of many different turns, for the part of training with the full context."""
-    rng = random.Random(-1 - index)
-    mix = MIXES[range(16_000, 1 << 60)]
-    kinds = rng.choices(KINDS, mix, k=rng.randint(4, 14))
-    return _conversation(rng, [turn for kind in kinds for turn in _turns(rng, kind)])
 
 
 def sample(task: str, number: int) -> Sample:
