@@ -95,7 +95,8 @@ Result<void> check_salt(const Request& request) {
 
 Result<void> check_window(const Request& request, const RequestLimits& limits) {
   const auto n_prompt = static_cast<int64_t>(request.prompt.size());
-  const int64_t n_answer = request.max_tokens.value_or(1);
+  // Out of range is another check's to say; here it only must not overflow.
+  const int64_t n_answer = std::clamp<int64_t>(request.max_tokens.value_or(1), 0, kMaxAnswerTokens);
   if (n_prompt + n_answer > limits.max_model_len) {
     return fail(ErrorCode::kContextLength,
                 "the window is {} tokens: {} of the prompt and {} of the answer{} are {}",
