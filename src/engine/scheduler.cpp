@@ -5,14 +5,6 @@
 #include "base/check.h"
 
 namespace millrace {
-namespace {
-
-// A sequence waits for another one that is computing tokens of its own when that saves at least
-// this part of a block. For less it is sooner done alone.
-constexpr int64_t kWorthWaiting = 4;
-
-}  // namespace
-
 Scheduler::Scheduler(SchedulerLimits limits)
     : limits_(limits),
       pool_(limits.n_blocks),
@@ -141,58 +133,6 @@ int64_t Scheduler::n_missing_blocks(const Entry& entry, int64_t end) const {
       blocks_for(end, limits_.block_tokens) - static_cast<int64_t>(entry.blocks.size()), 0);
 }
 
-// What of a waiting sequence's tokens the cache holds; hits_ gets the whole blocks.
-PrefixMatch Scheduler::find_cached(const Entry& entry) {
-  hits_.clear();
-  if (!limits_.has_prefix_cache || entry.wants_prompt_logits) {
-    return {};
-  }
-  return index_.match(
-      entry.space, entry.keys, tokens_of(entry, 0, entry.n_known - 1), picker_, hits_);
-}
-
-// Would the waiting sequence find enough more in the cache once the other one has computed its own
-// tokens? hits_ are the blocks it finds now. Looks one block ahead.
-bool Scheduler::is_worth_waiting(const Entry& other,
-                                 int64_t n_computed,
-                                 const Entry& entry,
-                                 int64_t n_cached) {
-  const size_t n_whole = hits_.size();
-  if (other.space != entry.space || other.priority > entry.priority ||
-      (n_whole > 0 &&
-       (other.keys.size() < n_whole || other.keys[n_whole - 1] != entry.keys[n_whole - 1]))) {
-    return false;
-  }
-  const int64_t begin = static_cast<int64_t>(n_whole) * limits_.block_tokens;
-  const auto next_of = [&](const Entry& some, int64_t n) {
-    return tokens_of(some, std::min(begin, n), std::min(begin + limits_.block_tokens, n));
-  };
-  const auto mine = next_of(entry, entry.n_known - 1);
-  const int64_t n_shared =
-      std::ranges::mismatch(mine, next_of(other, other.n_known)).in1 - mine.begin();
-  const int64_t end = begin + n_shared;
-  return n_computed < end && end - n_cached >= limits_.block_tokens / kWorthWaiting;
-}
-
-bool Scheduler::is_being_computed(const StepPlan& plan, const Entry& entry, int64_t n_cached) {
-  if (!limits_.has_prefix_cache || entry.wants_prompt_logits) {
-    return false;
-  }
-  for (const Entry& other : running_) {
-    const bool is_prefill = other.n_known - other.n_computed > 1;
-    if (is_prefill && is_worth_waiting(other, other.n_computed, entry, n_cached)) {
-      return true;
-    }
-  }
-  for (size_t i = plan.spans.size() - plan.admitted.size(); i < plan.spans.size(); ++i) {
-    const Entry& other = *find(waiting_, plan.spans[i].sequence);
-    if (is_worth_waiting(other, plan.spans[i].begin, entry, n_cached)) {
-      return true;
-    }
-  }
-  return false;
-}
-
 // The sequence's next span, if the budget has room for all of it.
 bool Scheduler::add_span(StepPlan& plan, const Entry& entry, int64_t begin) {
   const int64_t chunk = entry.wants_prompt_logits ? limits_.block_tokens : limits_.prefill_chunk;
@@ -265,53 +205,6 @@ void Scheduler::assign_blocks(StepPlan& plan,
   plan.blocks.insert(plan.blocks.end(), held.begin(), held.end());
   picker_.pick(n_new, plan.blocks);
   span.n_blocks = static_cast<int64_t>(plan.blocks.size()) - span.first_block;
-}
-
-// hits_ and cached are what the cache holds of it.
-bool Scheduler::try_admit(StepPlan& plan, const Entry& entry, PrefixMatch cached) {
-  const int64_t n_others = n_running() + static_cast<int64_t>(plan.admitted.size());
-  const int64_t n_new = n_admission_blocks(entry) - static_cast<int64_t>(hits_.size());
-  int64_t n_free = picker_.n_free() - n_others;
-  for (const BlockId hit : hits_) {
-    n_free -= picker_.n_free_lost_by_keeping(hit);
-  }
-  if (cached.source != kNoBlock && n_new + picker_.n_free_lost_by_keeping(cached.source) > n_free) {
-    cached = {.n_tokens = static_cast<int64_t>(hits_.size()) * limits_.block_tokens};
-  }
-  if (n_new > n_free || !add_span(plan, entry, cached.n_tokens)) {
-    return false;
-  }
-  plan.admitted.push_back(entry.id);
-  for (const BlockId hit : hits_) {
-    picker_.keep(hit);
-  }
-  if (cached.source != kNoBlock) {
-    picker_.keep(cached.source);
-  }
-  SpanPlan& span = plan.spans.back();
-  assign_blocks(plan, span, hits_, n_new);
-  if (cached.source != kNoBlock) {
-    const size_t first_new = static_cast<size_t>(span.first_block) + hits_.size();
-    plan.copies.push_back({.from = cached.source, .to = plan.blocks[first_new]});
-  }
-  return true;
-}
-
-void Scheduler::admit(StepPlan& plan) {
-  int64_t n_seen = 0;
-  for (const Entry& entry : waiting_) {
-    if (n_running() + std::ssize(plan.admitted) >= limits_.max_sequences ||
-        n_seen++ >= limits_.max_sequences) {
-      return;
-    }
-    const PrefixMatch cached = find_cached(entry);
-    if (is_being_computed(plan, entry, cached.n_tokens)) {
-      continue;
-    }
-    if (!try_admit(plan, entry, cached)) {
-      return;
-    }
-  }
 }
 
 // Lengthens the spans of decoding sequences by their drafts, with what everybody else has left.
