@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -18,7 +19,12 @@ namespace millrace {
 // A model file that is removed with it. Weights are wide enough for logits with a clear shape.
 class TestModel {
  public:
-  explicit TestModel(DType dtype = DType::kF32, float norm_std = 0) {
+  explicit TestModel(DType dtype = DType::kF32, float norm_std = 0)
+      : TestModel([&](ModelShape& shape) {
+          shape.dtype = dtype;
+          shape.norm_std = norm_std;
+        }) {}
+  explicit TestModel(const std::function<void(ModelShape&)>& change) {
     static int counter = 0;
     path_ = std::filesystem::temp_directory_path() /
             ("millrace_engine_test_" + std::to_string(getpid()) + "_" + std::to_string(counter++) +
@@ -26,9 +32,8 @@ class TestModel {
     ModelShape shape;
     shape.n_embd = 256;  // whole super-blocks
     shape.n_ff = 256;
-    shape.dtype = dtype;
     shape.matrix_std = 0.2F;
-    shape.norm_std = norm_std;
+    change(shape);
     const auto written = write_random_model(path_.string(), shape, 7);
     EXPECT_TRUE(written) << written.error().message;
   }

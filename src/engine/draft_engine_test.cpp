@@ -1,0 +1,89 @@
+// Draft models that fall short of their target: answers stay the same.
+#include <gtest/gtest.h>
+
+#include "engine/test_engine.h"
+
+namespace millrace {
+namespace {
+
+Request request(int n_prompt, uint64_t seed) {
+  Request request;
+  request.prompt = some_prompt(n_prompt, static_cast<int>(seed));
+  request.max_tokens = 40;
+  request.ignore_eos = true;
+  request.sampling.temperature = 0.8F;
+  request.seed = seed;
+  request.n_logprobs = 1;
+  return request;
+}
+
+EngineOptions plain_options() {
+  EngineOptions options;
+  options.max_drafts = 0;
+  return options;
+}
+
+class DraftEngineTest : public testing::Test {
+ protected:
+  DraftEngineTest() : plain_(target_.path(), plain_options()) {}
+
+  // Every answer as without a draft model; returns how many guesses were right.
+  int64_t check(TestEngine& rig, std::initializer_list<int> prompt_lengths) {
+    for (const int n_prompt : prompt_lengths) {
+      for (const uint64_t seed : {1U, 2U}) {
+        const Answer expected = plain_.ask(request(n_prompt, seed));
+        const Answer answer = rig.ask(request(n_prompt, seed));
+        EXPECT_EQ(answer.ids, expected.ids) << n_prompt;
+        EXPECT_EQ(answer.logprobs, expected.logprobs) << n_prompt;
+      }
+    }
+    return rig.engine->stats().accepted_drafts;
+  }
+
+  static EngineOptions drafting_options() {
+    EngineOptions options;
+    options.adapts_drafts = false;
+    options.max_drafts = 6;
+    options.max_batch_tokens = 64;  // catching up takes several steps
+    options.prefill_chunk = 64;
+    options.max_sequences = 4;
+    return options;
+  }
+
+  TestModel target_;
+  TestEngine plain_;
+};
+
+TEST_F(DraftEngineTest, window_shorter_than_the_target_s_ends_guessing_and_nothing_else) {
+  const TestModel draft([](ModelShape& shape) { shape.context_length = 128; });
+  TestEngine rig(target_.path(), drafting_options(), draft.path());
+  EXPECT_GT(check(rig, {10, 100, 120, 127, 128, 129, 300}), 50);
+}
+
+TEST_F(DraftEngineTest, draft_model_that_gives_nan_guesses_nothing) {
+  const TestModel draft(DType::kF32, 3e37F);  // products overflow
+  TestEngine rig(target_.path(), drafting_options(), draft.path());
+  EXPECT_EQ(check(rig, {10, 100}), 0);
+}
+
+// While others wait nobody guesses, and the draft model falls behind.
+TEST_F(DraftEngineTest, draft_model_that_fell_behind_catches_up) {
+  TestEngine rig(target_.path(), drafting_options(), target_.path());
+  std::vector<std::shared_ptr<TokenStream>> streams;
+  for (uint64_t i = 0; i < 12; ++i) {
+    Request one = request(20, i);
+    one.max_tokens = i < 3 ? 300 : 60;
+    one.cache_salt = std::to_string(i);
+    streams.push_back(rig.submit(one));
+  }
+  for (uint64_t i = 0; i < 12; ++i) {
+    Request one = request(20, i);
+    one.max_tokens = i < 3 ? 300 : 60;
+    EXPECT_EQ(read_all(*streams[i]).at(0).ids, plain_.ask(one).ids) << i;
+  }
+  EXPECT_GT(rig.engine->stats().accepted_drafts, 100);
+  EXPECT_EQ(rig.engine->stats().rejected_drafts, 0);
+}
+
+}  // namespace
+}  // namespace millrace
