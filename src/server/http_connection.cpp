@@ -166,6 +166,7 @@ asio::awaitable<bool> HttpConnection::read_head(Parser& parser) {
     if (!has_bytes) {
       co_return false;
     }
+    has_served_ = true;
   }
   set_deadline(shared_.options.header_timeout);
   const size_t limit = shared_.options.max_header_bytes;
@@ -388,7 +389,8 @@ void HttpConnection::wake() {
 }
 
 void HttpConnection::close_if_idle(std::chrono::milliseconds at_least) {
-  if (is_idle_ && std::chrono::steady_clock::now() - idle_since_ >= at_least) {
+  const bool may_close = has_served_ || at_least.count() > 0;
+  if (is_idle_ && may_close && std::chrono::steady_clock::now() - idle_since_ >= at_least) {
     closes_when_idle_ = true;
     SystemError ignored;
     socket_.cancel(ignored);
@@ -407,7 +409,7 @@ asio::awaitable<bool> HttpConnection::fill() {
     if (error != asio::error::would_block) {
       co_return false;
     }
-    if (is_idle_ && (closes_when_idle_ || shared_.is_draining.load())) {
+    if (is_idle_ && (closes_when_idle_ || (has_served_ && shared_.is_draining.load()))) {
       co_return false;
     }
     SystemError wait_error;

@@ -92,6 +92,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   bool is_timed_out_ = false;
   bool is_idle_ = false;
   bool closes_when_idle_ = false;
+  bool has_served_ = false;  // or begun to: a new connection's first request is owed an answer
   std::chrono::steady_clock::time_point idle_since_{};
   bool keeps_alive_ = true;
   bool has_unread_input_ =

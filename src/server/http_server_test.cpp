@@ -581,17 +581,29 @@ TEST_F(HttpServerTest, connections_above_the_limit_get_503) {
   EXPECT_TRUE(fourth.read_until("{GET /a 0}"));
 }
 
-TEST_F(HttpServerTest, drain_closes_idle_connections_and_finishes_running_ones) {
+TEST_F(HttpServerTest, drain_closes_idle_connections_answers_new_ones_and_finishes_running_ones) {
   start();
   n_ticks_ = 100;
   RawClient idle(server_->port());
+  ASSERT_TRUE(idle.send("GET /a HTTP/1.1\r\nHost: h\r\n\r\n"));
+  ASSERT_TRUE(idle.read_until("\r\n\r\n"));
+  RawClient fresh(server_->port());
   RawClient busy(server_->port());
   ASSERT_TRUE(busy.send("GET /ticks HTTP/1.1\r\nHost: h\r\n\r\n"));
   ASSERT_TRUE(busy.read_until("<2>"));
-  ASSERT_TRUE(eventually([&] { return server_->n_connections() == 2; }));
+  ASSERT_TRUE(eventually([&] { return server_->n_connections() == 3; }));
   EXPECT_FALSE(server_->wait_idle(milliseconds(1)));
   server_->begin_drain();
   EXPECT_TRUE(idle.read_to_end());
+  // Both had asked for nothing yet; what they ask for is answered.
+  RawClient late(server_->port());
+  for (RawClient* client : {&fresh, &late}) {
+    std::this_thread::sleep_for(milliseconds(20));
+    ASSERT_TRUE(client->send("GET /a HTTP/1.1\r\nHost: h\r\n\r\n"));
+    EXPECT_TRUE(client->read_to_end());
+    EXPECT_NE(client->received.find("HTTP/1.1 200"), std::string::npos);
+    EXPECT_NE(client->received.find("Connection: close"), std::string::npos);
+  }
   EXPECT_TRUE(server_->wait_idle(milliseconds(10'000)));
   EXPECT_TRUE(busy.read_until("<99>\r\n0\r\n\r\n"));
 }

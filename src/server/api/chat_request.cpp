@@ -286,6 +286,11 @@ ApiResult<std::vector<TokenId>> encode_conversation(const Engine& engine,
   if (!ids) {
     ApiError error = to_api_error(ids.error());
     error.param = "messages";
+    if (ids.error().code ==
+        ErrorCode::kResourceExhausted) {  // a template's limit: no use in retrying
+      error.status = 400;
+      error.code = "template_limit";
+    }
     return tl::unexpected(std::move(error));
   }
   return std::move(*ids);
