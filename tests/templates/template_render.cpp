@@ -9,6 +9,24 @@ namespace {
 
 using millrace::Value;
 
+// The conversation's own variables have fields of their own; the rest is extra.
+millrace::ChatInput input_of(const Value& context) {
+  millrace::ChatInput input;
+  input.extra = context;
+  const auto take = [&](const char* name, Value& field) {
+    if (const Value* value = context.find(name)) field = *value;
+  };
+  take("messages", input.messages);
+  take("tools", input.tools);
+  take("documents", input.documents);
+  if (const Value* prompt = context.find("add_generation_prompt"); prompt && prompt->is_bool()) {
+    input.add_generation_prompt = prompt->as_bool();
+  }
+  input.bos_token = context.string_or("bos_token", "");
+  input.eos_token = context.string_or("eos_token", "");
+  return input;
+}
+
 Value render(const Value& request) {
   const auto failed = [](const millrace::Error& error) {
     return Value::dict({{"error", error.message}});
@@ -17,7 +35,7 @@ Value render(const Value& request) {
       millrace::ChatTemplate::compile(std::string(request.string_or("template", "")), "t");
   if (!compiled) return failed(compiled.error());
   millrace::ChatInput input;
-  if (const Value* context = request.find("context")) input.extra = *context;
+  if (const Value* context = request.find("context")) input = input_of(*context);
   if (const auto now = millrace::parse_civil_time(request.string_or("now", "")); now) {
     input.now = *now;
   }
