@@ -2,19 +2,19 @@
 // server's usage, not by chunks; what went wrong is listed apart from what was measured.
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
-#include <fstream>
 #include <random>
+#include <sstream>
 #include <thread>
 #include <utility>
 
 #include "base/clock.h"
+#include "base/regular_file.h"
 #include "cli/command.h"
 #include "cli/http_client.h"
 #include "cli/json_object.h"
@@ -27,6 +27,8 @@ namespace {
 
 constexpr auto kReadyLimit = std::chrono::seconds(60);
 constexpr auto kReadyPause = std::chrono::milliseconds(100);
+constexpr size_t kMaxKeyFileBytes = size_t{1} << 20;
+constexpr size_t kMaxPromptsBytes = size_t{1} << 30;
 
 constexpr std::array kPrompts = {
     "Tell me a story about a fox who wants to learn how to swim.",
@@ -61,7 +63,10 @@ struct LoadOptions {
     options.add("-r,--requests", n_requests, 1, 10'000'000, "How many requests");
     options.add("-c,--concurrency", concurrency, 1, 4096, "How many at once at most");
     options.add("--rate", rate, 0, 1e6, "Poisson arrivals a second; 0: the next when one ends");
-    options.add("--prompts", prompt_file, "A file with one prompt a line, instead of the own ones");
+    options.add(
+        "--prompts",
+        prompt_file,
+        "A file with one prompt a line instead of the built-in ones; - reads standard input");
     options.add("--model", model, "Default: the first of /v1/models");
     options.add("--api-key-file", api_key_file, "Its first line is the key");
     options.add("-n,--max-tokens", max_tokens, 1, 1 << 20, "Of every answer");
@@ -150,12 +155,11 @@ Result<std::string> first_model(const Target& target) {
 
 // The first line; a file that holds none would make every request a 401 that says nothing of it.
 Result<std::string> read_api_key(const std::string& path) {
-  std::ifstream file(path);
-  std::string key;
-  if (!file) {
-    return fail(ErrorCode::kNotFound, "--api-key-file {}: {}", path, std::strerror(errno));
+  const auto content = read_regular_file(path, kMaxKeyFileBytes);
+  if (!content) {
+    return fail(content.error().code, "--api-key-file {}", content.error().message);
   }
-  std::getline(file, key);
+  std::string key = content->substr(0, content->find('\n'));
   while (!key.empty() && (key.back() == '\r' || key.back() == ' ' || key.back() == '\t')) {
     key.pop_back();
   }
@@ -174,15 +178,20 @@ Result<std::vector<std::string>> read_prompts(const std::string& path) {
   if (path.empty()) {
     return std::vector<std::string>(kPrompts.begin(), kPrompts.end());
   }
-  std::ifstream file(path);
+  const auto content = path == "-" ? read_to_end(STDIN_FILENO, "standard input", kMaxPromptsBytes)
+                                   : read_regular_file(path, kMaxPromptsBytes);
+  if (!content) {
+    return fail(content.error().code, "--prompts {}", content.error().message);
+  }
+  std::istringstream lines(*content);
   std::vector<std::string> prompts;
-  for (std::string line; std::getline(file, line);) {
-    if (!line.empty()) {
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find_first_not_of(" \t\r") != std::string::npos) {
       prompts.push_back(line);
     }
   }
   if (prompts.empty()) {
-    return fail(ErrorCode::kNotFound, "--prompts {}: no line can be read", path);
+    return fail(ErrorCode::kInvalidArgument, "--prompts {}: holds no prompt (one a line)", path);
   }
   return prompts;
 }

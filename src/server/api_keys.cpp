@@ -1,11 +1,14 @@
 #include "server/api_keys.h"
 
-#include <fstream>
+#include <sstream>
 
+#include "base/regular_file.h"
 #include "server/http.h"
 
 namespace millrace {
 namespace {
+
+constexpr size_t kMaxFileBytes = size_t{1} << 20;
 
 bool equals_in_constant_time(std::string_view given, std::string_view key) {
   unsigned difference = given.size() == key.size() ? 0 : 1;
@@ -19,10 +22,11 @@ bool equals_in_constant_time(std::string_view given, std::string_view key) {
 }  // namespace
 
 Result<ApiKeys> ApiKeys::read_file(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) {
-    return fail(ErrorCode::kNotFound, "--api-key-file {}: cannot be read", path);
+  const auto content = read_regular_file(path, kMaxFileBytes);
+  if (!content) {
+    return fail(content.error().code, "--api-key-file {}", content.error().message);
   }
+  std::istringstream file(*content);
   std::vector<std::string> keys;
   for (std::string line; std::getline(file, line);) {
     while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) {

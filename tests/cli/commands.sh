@@ -17,7 +17,7 @@ fail() {
 expect_error() {
   local words=$1
   shift
-  if "$millrace" "$@" >out 2>err; then fail "$* succeeded"; else [ $? -eq 1 ] || fail "$*: status $?"; fi
+  if timeout 60 "$millrace" "$@" >out 2>err; then fail "$* succeeded"; else [ $? -eq 1 ] || fail "$*: status $?"; fi
   [ ! -s out ] || fail "$*: wrote to standard output"
   [ "$(wc -l <err)" -eq 1 ] || fail "$*: not one line: $(cat err)"
   grep -q -- "$words" err || fail "$*: no '$words' in: $(cat err)"
@@ -49,7 +49,16 @@ expect_error 'qwen3-0.6b' synth out.gguf --shape nonsense
 expect_error 'is the server running' load http://127.0.0.1:1
 expect_error 'only http' load https://127.0.0.1
 expect_error '--api-key-file missing.txt' load http://127.0.0.1:1 --api-key-file missing.txt
-mkdir folder
+mkfifo pipe
+for other in 'pipe:is a pipe' 'folder:is a folder' '/dev/zero:is a device'; do
+  path=${other%%:*} what=${other#*:}
+  [ "$path" != folder ] || mkdir folder
+  expect_error "$path.*$what" inspect "$path"
+  expect_error "$path.*$what" run "$path" -p hi
+  expect_error "$path.*$what" serve "$path"
+  expect_error "--api-key-file $path: $what" load http://127.0.0.1:1 --api-key-file "$path"
+  expect_error "--prompts $path: $what" load http://127.0.0.1:1 --prompts "$path"
+done
 expect_error 'is a folder' synth folder --shape smollm2-135m
 expect_error 'no folder' synth missing/out.gguf --shape smollm2-135m
 expect_error 'not a regular file' synth /dev/null --shape smollm2-135m
@@ -80,6 +89,10 @@ parts = ("weight_bytes", "scratch_bytes", "logits_bytes", "kv_bytes")
 assert memory["total_bytes"] == sum(memory[part] for part in parts)
 PYTHON
 "$millrace" inspect demo --metadata | grep -q 'and [0-9]* more]' || fail "inspect --metadata hides what it cut"
+for other in pipe folder /dev/zero; do
+  expect_error "--draft: $other.*is a" run demo -p hi --draft "$other"
+  expect_error "--api-key-file $other: is a" serve demo --port 0 --api-key-file "$other"
+done
 expect_error 'TiB was asked for' run demo -p hi --kv-memory 67108864
 expect_error 'expected 1 to 67108864' run demo -p hi --kv-memory 67108865
 expect_error 'window of' bench demo --max-model-len 2 -p 0 -n 4
