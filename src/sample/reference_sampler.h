@@ -144,7 +144,7 @@ class ReferenceSampler {
     while (n < p.size() && sum < mass) {
       sum += p[n++];
     }
-    survivors_.resize(n);
+    survivors_.resize(std::max<size_t>(n, 1));
   }
 
   SamplingParams params_;

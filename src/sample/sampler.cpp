@@ -60,7 +60,21 @@ bool uses_history(const SamplingParams& params) {
          params.presence_penalty != 0;
 }
 
-Sampler::Sampler(kernels::Isa isa) : scan_(row_scan(isa)) {}
+Sampler::Sampler(kernels::Isa isa, int64_t n_vocab) : scan_(row_scan(isa)) {
+  const auto n = static_cast<size_t>(n_vocab);
+  maxima_.reserve(n / kScanBlock + 1);
+  ranked_maxima_.reserve(n / kScanBlock + 1);
+  candidates_.reserve(n);
+  contenders_.reserve(kDrawChunk);
+}
+
+// Memory is taken from the system when it is first written, so a row's candidates cost what they
+// are.
+int64_t Sampler::scratch_bytes(int64_t n_vocab) {
+  return n_vocab * int64_t{sizeof(Candidate)} +
+         2 * (n_vocab / kScanBlock + 1) * int64_t{sizeof(float)} +
+         kDrawChunk * int64_t{sizeof(TokenId)};
+}
 
 bool Sampler::ranks_before(const Candidate& a, const Candidate& b) {
   return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;

@@ -41,7 +41,9 @@ bool uses_history(const SamplingParams& params);
 
 class Sampler {
  public:
-  explicit Sampler(kernels::Isa isa = kernels::detect_isa());
+  // n_vocab: of the rows to come, so that none of them allocates; 0: not known.
+  explicit Sampler(kernels::Isa isa = kernels::detect_isa(), int64_t n_vocab = 0);
+  static int64_t scratch_bytes(int64_t n_vocab);
 
   // The order is: log probabilities of the raw row, mask, logit bias, repetition, frequency and
   // presence penalties, temperature, typical, min-p, top-k, top-p, draw. The logits are

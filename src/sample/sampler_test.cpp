@@ -48,6 +48,7 @@ TEST(Sampler, tiny_temperature_and_top_p_stay_finite) {
   const auto best = static_cast<TokenId>(std::max_element(row.begin(), row.end()) - row.begin());
   EXPECT_EQ(draw(sampler, row, {.temperature = 1e-4F}), best);
   EXPECT_EQ(draw(sampler, row, {.top_p = 1e-4F}), best);
+  EXPECT_EQ(draw(sampler, row, {.top_p = 0}), best);
   EXPECT_EQ(draw(sampler, row, {.temperature = 1e-4F, .top_p = 0.5F, .min_p = 0.1F}), best);
 }
 
@@ -173,16 +174,18 @@ SamplingParams random_params(std::mt19937& random, int32_t n_vocab) {
   SamplingParams params;
   params.temperature = random() % 8 == 0 ? 0 : uniform(0.05F, 2.5F);
   if (random() % 2 == 0) {
-    params.top_k = static_cast<int32_t>(random() % 2 == 0 ? random() % 50 : random() % 2'000);
+    params.top_k = static_cast<int32_t>(random() % 2 == 0 ? random() % 51 : random() % 2'001) - 1;
   }
   if (random() % 2 == 0) {
-    params.top_p = random() % 4 == 0 ? uniform(0.99F, 1.0F) : uniform(0.01F, 1.0F);
+    params.top_p = random() % 16 == 0  ? 0
+                   : random() % 4 == 0 ? uniform(0.99F, 1.0F)
+                                       : uniform(0.01F, 1.0F);
   }
   if (random() % 3 == 0) {
     params.min_p = uniform(0.0F, 0.5F);
   }
   if (random() % 4 == 0) {
-    params.typical_p = uniform(0.05F, 1.0F);
+    params.typical_p = random() % 8 == 0 ? 0 : uniform(0.05F, 1.0F);
   }
   if (random() % 3 == 0) {
     params.repetition_penalty = uniform(0.5F, 2.0F);

@@ -1,23 +1,19 @@
 #include "sample/sampling_params.h"
 
 #include <algorithm>
-#include <cmath>
 #include <string_view>
 
 namespace millrace {
 namespace {
 
-// A range whose ends may be open or closed; NaN is in none.
-Result<void> check_range(
-    std::string_view name, float value, float low, float high, bool low_is_open = false) {
-  const bool is_inside = (low_is_open ? value > low : value >= low) && value <= high;
-  if (!is_inside) {
+// NaN is in no range.
+Result<void> check_range(std::string_view name, float value, SamplingRange range) {
+  if (!(value >= static_cast<float>(range.low) && value <= static_cast<float>(range.high))) {
     return fail(ErrorCode::kInvalidArgument,
-                "{} must be {} {} and at most {}, got {}",
+                "{} must be {} to {}, got {}",
                 name,
-                low_is_open ? "above" : "at least",
-                low,
-                high,
+                range.low,
+                range.high,
                 value);
   }
   return {};
@@ -38,7 +34,7 @@ Result<void> check_logit_bias(const std::vector<LogitBias>& biases, int32_t n_vo
                   entry.token,
                   n_vocab - 1);
     }
-    if (auto in_range = check_range("logit_bias", entry.bias, -100, 100); !in_range) {
+    if (auto in_range = check_range("logit_bias", entry.bias, {-100, 100}); !in_range) {
       return in_range;
     }
     seen.push_back(entry.token);
@@ -53,17 +49,18 @@ Result<void> check_logit_bias(const std::vector<LogitBias>& biases, int32_t n_vo
 }  // namespace
 
 Result<void> validate(const SamplingParams& params, int32_t n_vocab) {
-  if (params.top_k < 0) {
-    return fail(ErrorCode::kInvalidArgument, "top_k must be at least 0, got {}", params.top_k);
+  if (params.top_k < kLeastTopK) {
+    return fail(
+        ErrorCode::kInvalidArgument, "top_k must be {} or more, got {}", kLeastTopK, params.top_k);
   }
   for (const Result<void>& check : {
-           check_range("temperature", params.temperature, 0, 1e6F),
-           check_range("top_p", params.top_p, 0, 1, true),
-           check_range("min_p", params.min_p, 0, 1),
-           check_range("typical_p", params.typical_p, 0, 1, true),
-           check_range("repetition_penalty", params.repetition_penalty, 0, 100, true),
-           check_range("frequency_penalty", params.frequency_penalty, -2, 2),
-           check_range("presence_penalty", params.presence_penalty, -2, 2),
+           check_range("temperature", params.temperature, kTemperatureRange),
+           check_range("top_p", params.top_p, kShareRange),
+           check_range("min_p", params.min_p, kShareRange),
+           check_range("typical_p", params.typical_p, kShareRange),
+           check_range("repetition_penalty", params.repetition_penalty, kRepetitionRange),
+           check_range("frequency_penalty", params.frequency_penalty, kPenaltyRange),
+           check_range("presence_penalty", params.presence_penalty, kPenaltyRange),
        }) {
     if (!check) {
       return check;

@@ -15,16 +15,27 @@ struct LogitBias {
   float bias = 0;  // -100 .. 100
 };
 
+// What a number may be, both ends included: one line for the API, the command line and validate().
+struct SamplingRange {
+  double low;
+  double high;
+};
+inline constexpr SamplingRange kTemperatureRange{0, 1e6};
+inline constexpr SamplingRange kShareRange{0, 1};  // top_p, min_p and typical_p
+inline constexpr SamplingRange kRepetitionRange{0.01, 100};
+inline constexpr SamplingRange kPenaltyRange{-2, 2};  // of frequency and presence
+inline constexpr int32_t kLeastTopK = -1;
+
 // The defaults change nothing: the model's own distribution.
 struct SamplingParams {
-  float temperature = 1;  // 0 .. 1e6; below kGreedyTemperature: the best token, lowest id first
-  int32_t top_k = 0;      // keep exactly k, (logit descending, id ascending); 0: off
-  float top_p = 1;        // (0, 1]; the crossing token is kept
-  float min_p = 0;        // [0, 1]; keep p >= min_p * p_max
-  float typical_p = 1;    // (0, 1]; locally typical sampling, arXiv 2202.00666
-  float repetition_penalty = 1;            // (0, 100]; once per id of prompt and output
-  float frequency_penalty = 0;             // -2 .. 2; per occurrence in the output
-  float presence_penalty = 0;              // -2 .. 2; once per id of the output
+  float temperature = 1;         // below kGreedyTemperature: the best token, lowest id first
+  int32_t top_k = 0;             // keep exactly k, (logit descending, id ascending); 0 and -1: off
+  float top_p = 1;               // the crossing token is kept, so 0 keeps the best alone
+  float min_p = 0;               // keep p >= min_p * p_max
+  float typical_p = 1;           // locally typical sampling, arXiv 2202.00666; 0 keeps one
+  float repetition_penalty = 1;  // once per id of prompt and output
+  float frequency_penalty = 0;   // per occurrence in the output
+  float presence_penalty = 0;    // once per id of the output
   std::vector<LogitBias> logit_bias = {};  // at most kMaxLogitBias, ids unique
 };
 

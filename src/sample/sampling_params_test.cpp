@@ -23,10 +23,10 @@ TEST(SamplingParams, every_number_is_checked_against_its_range) {
   const float inf = std::numeric_limits<float>::infinity();
   const Case cases[] = {
       {&SamplingParams::temperature, {0, 1e-7F, 2, 1e6F}, {-0.1F, 2e6F, kNan, inf, -inf}},
-      {&SamplingParams::top_p, {1e-4F, 1}, {0, -1, 1.01F, kNan, inf}},
+      {&SamplingParams::top_p, {0, 1e-4F, 1}, {-0.1F, -1, 1.01F, kNan, inf}},
       {&SamplingParams::min_p, {0, 1}, {-0.01F, 1.01F, kNan}},
-      {&SamplingParams::typical_p, {0.1F, 1}, {0, 1.5F, kNan}},
-      {&SamplingParams::repetition_penalty, {0.1F, 100}, {0, -1, 101, kNan, inf}},
+      {&SamplingParams::typical_p, {0, 0.1F, 1}, {-0.1F, 1.5F, kNan}},
+      {&SamplingParams::repetition_penalty, {0.01F, 0.1F, 100}, {0, -1, 101, kNan, inf}},
       {&SamplingParams::frequency_penalty, {-2, 2}, {-2.1F, 2.1F, kNan}},
       {&SamplingParams::presence_penalty, {-2, 2}, {-2.1F, 2.1F, kNan}},
   };
@@ -46,11 +46,13 @@ TEST(SamplingParams, every_number_is_checked_against_its_range) {
   }
 }
 
-TEST(SamplingParams, top_k_may_exceed_the_vocabulary_but_not_be_negative) {
+TEST(SamplingParams, top_k_may_exceed_the_vocabulary_or_be_off) {
   SamplingParams params;
   params.top_k = 1'000'000;
   EXPECT_TRUE(validate(params, 100));
   params.top_k = -1;
+  EXPECT_TRUE(validate(params, 100));
+  params.top_k = -2;
   EXPECT_FALSE(validate(params, 100));
 }
 

@@ -133,19 +133,17 @@ void read_stream_fields(FieldReader& reader, GenerationFields& fields) {
 }
 
 void read_sampling(FieldReader& reader, SamplingParams& sampling) {
-  reader.read("temperature", 0.0, 1e6, sampling.temperature);
-  reader.read("top_k", -1, INT32_MAX, sampling.top_k);
-  sampling.top_k = std::max(sampling.top_k, 0);  // -1 is off elsewhere
-  // Zero would keep nothing: both are read as "only the best".
-  reader.read("top_p", 0.0, 1.0, sampling.top_p);
-  reader.read("typical_p", 0.0, 1.0, sampling.typical_p);
-  constexpr float kSmallest = 1e-6F;
-  sampling.top_p = std::max(sampling.top_p, kSmallest);
-  sampling.typical_p = std::max(sampling.typical_p, kSmallest);
-  reader.read("min_p", 0.0, 1.0, sampling.min_p);
-  reader.read("repetition_penalty", 0.01, 100.0, sampling.repetition_penalty);
-  reader.read("frequency_penalty", -2.0, 2.0, sampling.frequency_penalty);
-  reader.read("presence_penalty", -2.0, 2.0, sampling.presence_penalty);
+  const auto read = [&](const char* name, SamplingRange range, float& value) {
+    reader.read(name, range.low, range.high, value);
+  };
+  read("temperature", kTemperatureRange, sampling.temperature);
+  reader.read("top_k", kLeastTopK, INT32_MAX, sampling.top_k);
+  read("top_p", kShareRange, sampling.top_p);
+  read("typical_p", kShareRange, sampling.typical_p);
+  read("min_p", kShareRange, sampling.min_p);
+  read("repetition_penalty", kRepetitionRange, sampling.repetition_penalty);
+  read("frequency_penalty", kPenaltyRange, sampling.frequency_penalty);
+  read("presence_penalty", kPenaltyRange, sampling.presence_penalty);
   read_logit_bias(reader, sampling.logit_bias);
 }
 

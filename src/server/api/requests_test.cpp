@@ -214,7 +214,7 @@ TEST(ChatRequest, fields_arrive) {
   EXPECT_EQ(engine.seed, static_cast<uint64_t>(int64_t{-5}));
   EXPECT_EQ(engine.stop, (std::vector<std::string>{"x", "yy"}));
   EXPECT_EQ(engine.sampling.temperature, 0.25F);
-  EXPECT_EQ(engine.sampling.top_k, 0);
+  EXPECT_EQ(engine.sampling.top_k, -1);
   EXPECT_EQ(engine.max_tokens, 9);  // the newer name wins
   EXPECT_EQ(engine.n_logprobs, 4);
   ASSERT_EQ(engine.sampling.logit_bias.size(), 2u);
