@@ -123,6 +123,7 @@ void print_text(const ModelFiles& files,
     fmt::print("  weights          {:>10}, packed for the kernels\n",
                size_text(plan->weight_bytes));
     fmt::print("  scratch, logits  {:>10}\n", size_text(plan->scratch_bytes + plan->logits_bytes));
+    fmt::print("  tables           {:>10}, at most\n", size_text(plan->table_bytes));
     fmt::print("  KV of a token    {:>10} ({} a value)\n",
                size_text(plan->kv_bytes_per_token()),
                kv_type_name(default_kv_type(file)));
@@ -164,6 +165,7 @@ JsonObject plan_json(const MemoryPlan& plan) {
   object.add("weight_bytes", plan.weight_bytes)
       .add("scratch_bytes", plan.scratch_bytes)
       .add("logits_bytes", plan.logits_bytes)
+      .add("table_bytes", plan.table_bytes)
       .add("total_bytes", plan.total_bytes())
       .add("kv_bytes_per_token", plan.kv_bytes_per_token())
       .add("kv_bytes", plan.kv_bytes())

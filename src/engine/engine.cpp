@@ -27,11 +27,11 @@ Result<void> check_option(const char* name, int64_t value, int64_t low, int64_t 
 
 Result<void> check_options(const EngineOptions& options) {
   for (const Result<void>& check : {
-           check_option("threads", options.n_threads, 0, kMaxThreads),
-           check_option("max-sequences", options.max_sequences, 1, kMaxSequences),
-           check_option("max-waiting", options.max_waiting, 1, kMaxWaiting),
+           check_option("--threads", options.n_threads, 0, kMaxThreads),
+           check_option("--max-sequences", options.max_sequences, 1, kMaxSequences),
+           check_option("--max-waiting", options.max_waiting, 1, kMaxWaiting),
            check_option("max-batch-tokens", options.max_batch_tokens, 1, kMaxBatchTokens / 2),
-           check_option("draft-max", options.max_drafts, 0, kMaxDrafts),
+           check_option("--draft-max", options.max_drafts, 0, kMaxDrafts),
            check_option("prefill-chunk", options.prefill_chunk, 1, kMaxBatchTokens / 2),
        }) {
     if (!check) {

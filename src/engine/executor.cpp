@@ -19,9 +19,11 @@ Executor::Executor(std::unique_ptr<Model> model,
       row_stride_(model_->spec().n_vocab),
       logits_(std::move(logits)),
       max_logits_(static_cast<int64_t>(logits_.size() / sizeof(float)) / row_stride_),
-      draft_model_(std::move(draft_model)),
-      samplers_(static_cast<size_t>(workers.size()), Sampler(model_->isa())) {
+      draft_model_(std::move(draft_model)) {
   MR_CHECK(n_vocab > 0 && n_vocab <= row_stride_, "vocabulary {} row {}", n_vocab, row_stride_);
+  for (int worker = 0; worker < workers.size(); ++worker) {
+    samplers_.emplace_back(model_->isa(), n_vocab);
+  }
 }
 
 // Drafts are no part of the sequence yet, so a span with drafts is put together beside it.

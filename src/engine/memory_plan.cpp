@@ -9,10 +9,14 @@
 #include "base/cpu_info.h"
 #include "base/human_bytes.h"
 #include "engine/engine.h"
+#include "engine/scheduler.h"
+#include "engine/sequence.h"
 #include "kv/block_pool.h"
 #include "kv/kv_memory.h"
 #include "model/memory_need.h"
 #include "model/weights.h"
+#include "sample/sampler.h"
+#include "spec/proposer.h"
 
 namespace millrace {
 namespace {
@@ -31,9 +35,10 @@ std::optional<int64_t> available_memory() {
 }
 
 std::string sizes_text(const MemoryPlanInput& input) {
+  const int64_t others = input.scratch_bytes + input.logits_bytes + input.fixed_table_bytes;
   return fmt::format("{} of weights and {} of scratch",
                      human_bytes(static_cast<uint64_t>(input.weight_bytes)),
-                     human_bytes(static_cast<uint64_t>(input.scratch_bytes + input.logits_bytes)));
+                     human_bytes(static_cast<uint64_t>(others)));
 }
 
 Result<void> check_input(const MemoryPlanInput& input) {
@@ -41,49 +46,54 @@ Result<void> check_input(const MemoryPlanInput& input) {
   if (input.max_model_len &&
       (*input.max_model_len < kMinModelLen || *input.max_model_len > window)) {
     return fail(ErrorCode::kInvalidArgument,
-                "max-model-len must be {} to {} (the model's window), got {}",
+                "--max-model-len must be {} to {} (the model's window), got {}",
                 kMinModelLen,
                 window,
                 *input.max_model_len);
   }
   if (input.kv_memory && (*input.kv_memory < 0 || *input.kv_memory > kMaxKvMemory)) {
     return fail(ErrorCode::kInvalidArgument,
-                "kv-memory must be 0 to {} bytes, got {}",
-                kMaxKvMemory,
+                "--kv-memory must be 0 to {}, got {} bytes",
+                human_bytes(static_cast<uint64_t>(kMaxKvMemory)),
                 *input.kv_memory);
   }
   return {};
 }
 
-// Bytes that KV may take.
-Result<int64_t> kv_budget(const MemoryPlanInput& input) {
+// Blocks that memory allows, with their tables.
+Result<int64_t> affordable_blocks(const MemoryPlanInput& input) {
+  const int64_t n_asked = std::min(input.kv_memory.value_or(0) / input.block_bytes, kMaxBlocks);
   if (!input.free_bytes) {
     if (!input.kv_memory) {
       return fail(ErrorCode::kResourceExhausted,
                   "how much memory is free cannot be found out (/proc/meminfo): name the size of "
-                  "the KV cache with kv-memory");
+                  "the KV cache with --kv-memory");
     }
-    return *input.kv_memory;
+    return n_asked;
   }
   const auto free_text = human_bytes(static_cast<uint64_t>(*input.free_bytes));
-  const int64_t model_bytes = input.weight_bytes + input.scratch_bytes + input.logits_bytes;
+  const int64_t model_bytes =
+      input.weight_bytes + input.scratch_bytes + input.logits_bytes + input.fixed_table_bytes;
   if (model_bytes >= *input.free_bytes) {
     return fail(ErrorCode::kResourceExhausted,
                 "the model needs {}, {} are free",
                 sizes_text(input),
                 free_text);
   }
-  const int64_t left = *input.free_bytes - model_bytes;
+  const int64_t left = *input.free_bytes - model_bytes - n_asked * input.block_table_bytes;
   if (input.kv_memory && *input.kv_memory > left) {
     return fail(ErrorCode::kResourceExhausted,
-                "kv-memory of {} was asked for: {} are free, and {} of them are left beside {}",
+                "--kv-memory of {} was asked for: {} are free, and {} of them are left beside {}",
                 human_bytes(static_cast<uint64_t>(*input.kv_memory)),
                 free_text,
-                human_bytes(static_cast<uint64_t>(left)),
+                human_bytes(static_cast<uint64_t>(std::max<int64_t>(left, 0))),
                 sizes_text(input));
   }
+  if (input.kv_memory) {
+    return n_asked;
+  }
   const auto share = static_cast<int64_t>(kKvShareOfFreeMemory * static_cast<double>(left));
-  return input.kv_memory.value_or(share);
+  return std::min(share / (input.block_bytes + input.block_table_bytes), kMaxBlocks);
 }
 
 }  // namespace
@@ -103,31 +113,34 @@ int64_t MemoryPlan::n_sequences_that_fit(int64_t n_tokens) const {
 }
 
 std::string MemoryPlan::describe() const {
-  return fmt::format("weights {}, scratch {}, KV {} at {} a token: {} sequences of {} tokens",
-                     human_bytes(static_cast<uint64_t>(weight_bytes)),
-                     human_bytes(static_cast<uint64_t>(scratch_bytes + logits_bytes)),
-                     human_bytes(static_cast<uint64_t>(kv_bytes())),
-                     human_bytes(static_cast<uint64_t>(kv_bytes_per_token())),
-                     n_sequences_that_fit(max_model_len),
-                     max_model_len);
+  return fmt::format(
+      "weights {}, scratch {}, tables {}, KV {} at {} a token: {} sequences of {} tokens",
+      human_bytes(static_cast<uint64_t>(weight_bytes)),
+      human_bytes(static_cast<uint64_t>(scratch_bytes + logits_bytes)),
+      human_bytes(static_cast<uint64_t>(table_bytes)),
+      human_bytes(static_cast<uint64_t>(kv_bytes())),
+      human_bytes(static_cast<uint64_t>(kv_bytes_per_token())),
+      n_sequences_that_fit(max_model_len),
+      max_model_len);
 }
 
 Result<MemoryPlan> plan_memory(const MemoryPlanInput& input) {
   if (auto checked = check_input(input); !checked) {
     return propagate(checked);
   }
-  const auto budget = kv_budget(input);
-  if (!budget) {
-    return propagate(budget);
+  const auto affordable = affordable_blocks(input);
+  if (!affordable) {
+    return propagate(affordable);
   }
   const int64_t wanted_len = input.max_model_len.value_or(input.context_length);
-  int64_t n_blocks = std::min(*budget / input.block_bytes, kMaxBlocks);
+  int64_t n_blocks = *affordable;
   if (!input.kv_memory) {
     n_blocks = std::min(n_blocks, blocks_for(wanted_len) * input.max_sequences);
   }
   const MemoryPlan plan{.weight_bytes = input.weight_bytes,
                         .scratch_bytes = input.scratch_bytes,
                         .logits_bytes = input.logits_bytes,
+                        .table_bytes = input.fixed_table_bytes + n_blocks * input.block_table_bytes,
                         .block_bytes = input.block_bytes,
                         .n_blocks = n_blocks,
                         .max_model_len = std::min(wanted_len, n_blocks * kBlockTokens)};
@@ -135,10 +148,10 @@ Result<MemoryPlan> plan_memory(const MemoryPlanInput& input) {
   if (is_short) {
     return fail(ErrorCode::kResourceExhausted,
                 "one sequence of {} tokens needs {} of KV memory, {} can be had: lower "
-                "max-model-len or raise kv-memory",
+                "--max-model-len or raise --kv-memory",
                 wanted_len,
                 human_bytes(static_cast<uint64_t>(blocks_for(wanted_len) * input.block_bytes)),
-                human_bytes(static_cast<uint64_t>(*budget)));
+                human_bytes(static_cast<uint64_t>(*affordable * input.block_bytes)));
   }
   return plan;
 }
@@ -156,11 +169,46 @@ int64_t max_step_logits(const EngineOptions& options) {
   return options.max_sequences + kBlockTokens;
 }
 
+namespace {
+
+// A token of a running sequence: its id in a vector that grows by doubling, its place among the
+// n-grams and its count for penalties. A beginning that sequences share counts once here.
+int64_t token_table_bytes() {
+  constexpr int64_t kManyTokens = 1 << 20;
+  return 2 * int64_t{sizeof(TokenId)} + NgramIndex::bytes_for(kManyTokens) / kManyTokens +
+         TokenHistory::kMaxBytesPerToken;
+}
+
+// What of a step's rows is kept beside their logits: questions, draws with their log probabilities.
+constexpr int64_t kBytesPerRow = 512;
+// A running sequence without its tokens.
+constexpr int64_t kBytesPerSequence =
+    4096 + int64_t{sizeof(SequenceState)} + NgramIndex::bytes_for(0);
+
+int64_t fixed_table_bytes(const ModelFiles& files,
+                          const EngineOptions& options,
+                          const ModelFiles* draft) {
+  const int64_t n_samplers = n_workers(options);
+  int64_t bytes = n_samplers * Sampler::scratch_bytes(files.spec.n_vocab) +
+                  max_step_logits(options) * kBytesPerRow +
+                  max_step_tokens(options) * int64_t{sizeof(TokenId)} +
+                  options.max_sequences * kBytesPerSequence;
+  if (draft != nullptr) {
+    bytes += n_samplers * Sampler::scratch_bytes(draft->spec.n_vocab);
+  }
+  return options.max_drafts > 0 ? bytes + AnswerLog::bytes_for() : bytes;
+}
+
+}  // namespace
+
 Result<MemoryPlan> plan_memory(const ModelFiles& files,
                                const EngineOptions& options,
                                const ModelFiles* draft) {
   MemoryPlanInput input{
       .logits_bytes = max_step_logits(options) * files.spec.n_vocab * int64_t{sizeof(float)},
+      .block_table_bytes =
+          static_cast<int64_t>(Scheduler::bytes_per_block()) + kBlockTokens * token_table_bytes(),
+      .fixed_table_bytes = fixed_table_bytes(files, options, draft),
       .free_bytes = free_memory_bytes(),
       .context_length = files.spec.context_length,
       .max_sequences = options.max_sequences,

@@ -24,6 +24,8 @@ struct MemoryPlanInput {
   int64_t scratch_bytes = 0;  // buffers of a forward pass, of all workers; a draft model's logits
   int64_t logits_bytes = 0;   // of a step
   int64_t block_bytes = 0;    // kv_block_bytes()
+  int64_t block_table_bytes = 0;           // what is known of a block and of the tokens in it
+  int64_t fixed_table_bytes = 0;           // what does not depend on the number of blocks
   std::optional<int64_t> free_bytes = {};  // before loading; absent: not known
   int64_t context_length = 0;              // the model's window
   int max_sequences = 1;
@@ -35,17 +37,20 @@ struct MemoryPlan {
   int64_t weight_bytes = 0;
   int64_t scratch_bytes = 0;
   int64_t logits_bytes = 0;
+  int64_t table_bytes = 0;  // prefix index, block tables, n-grams, sampling and step buffers
   int64_t block_bytes = 0;
   int64_t n_blocks = 0;
   int64_t max_model_len = 0;
 
   int64_t kv_bytes() const { return n_blocks * block_bytes; }
-  int64_t total_bytes() const { return weight_bytes + scratch_bytes + logits_bytes + kv_bytes(); }
+  int64_t total_bytes() const {
+    return weight_bytes + scratch_bytes + logits_bytes + table_bytes + kv_bytes();
+  }
   int64_t kv_bytes_per_token() const;
   // Sequences of n_tokens that are in memory at once; a block is not shared here.
   int64_t n_sequences_that_fit(int64_t n_tokens) const;
-  // "weights 512 MiB, scratch 20.5 MiB, KV 1.2 GiB at 12.5 KiB a token: 4 sequences of 8192 tokens"
-  // (logits count as scratch here).
+  // "weights 512 MiB, scratch 20.5 MiB, tables 6.1 MiB, KV 1.2 GiB at 12.5 KiB a token: 4 sequences
+  // of 8192 tokens" (logits count as scratch here).
   std::string describe() const;
 };
 

@@ -61,7 +61,8 @@ TEST(MemoryPlan, asked_for_memory_is_taken_as_it_is) {
   ASSERT_TRUE(plan) << plan.error().message;
   EXPECT_EQ(plan->n_blocks, 100);
   EXPECT_EQ(plan->total_bytes(), 205 * kMiB);
-  EXPECT_THAT(plan->describe(), testing::HasSubstr("weights 100 MiB, scratch 5.0 MiB, KV 100 MiB"));
+  EXPECT_THAT(plan->describe(),
+              testing::HasSubstr("weights 100 MiB, scratch 5.0 MiB, tables 0 B, KV 100 MiB"));
   for (const int64_t bad : {int64_t{-5}, int64_t{0}, int64_t{1}, int64_t{1'025}}) {
     asked.max_model_len = bad;
     const auto refused = plan_memory(asked);
@@ -92,7 +93,7 @@ TEST(MemoryPlan, memory_that_is_not_there_is_refused_with_both_sizes) {
 TEST(MemoryPlan, where_free_memory_is_unknown_the_size_must_be_named) {
   MemoryPlanInput unknown = input(0);
   unknown.free_bytes.reset();
-  EXPECT_THAT(plan_memory(unknown).error().message, testing::HasSubstr("kv-memory"));
+  EXPECT_THAT(plan_memory(unknown).error().message, testing::HasSubstr("--kv-memory"));
   unknown.kv_memory = 100 * kMiB;
   EXPECT_EQ(plan_memory(unknown)->n_blocks, 100);
 }
@@ -102,6 +103,38 @@ TEST(MemoryPlan, blocks_are_no_more_than_their_tables_are_good_for) {
   tiny.block_bytes = 64;
   tiny.kv_memory = int64_t{1} << 40;
   EXPECT_EQ(plan_memory(tiny)->n_blocks, kMaxBlocks);
+}
+
+TEST(MemoryPlan, tables_count_with_the_blocks_they_are_of) {
+  MemoryPlanInput tabled = input(102 * kMiB);
+  tabled.fixed_table_bytes = 2 * kMiB;
+  tabled.block_table_bytes = kMiB / 4;
+  EXPECT_EQ(plan_memory(tabled)->n_blocks, 40);  // half of 100 MiB at 1.25 a block
+  EXPECT_EQ(plan_memory(tabled)->table_bytes, 12 * kMiB);
+  EXPECT_EQ(plan_memory(tabled)->total_bytes(), kModelBytes + 52 * kMiB);
+  tabled.kv_memory = 80 * kMiB;
+  EXPECT_EQ(plan_memory(tabled)->n_blocks, 80);
+  tabled.kv_memory = 81 * kMiB;
+  EXPECT_EQ(plan_memory(tabled).error().code, ErrorCode::kResourceExhausted);
+}
+
+TEST(MemoryPlan, tables_grow_with_blocks_sequences_threads_and_speculation) {
+  const TestModel model;
+  const auto files = open_model_files(model.path());
+  ASSERT_TRUE(files);
+  EngineOptions options;
+  options.n_threads = 2;
+  options.kv_memory = 3 * kMiB;
+  const int64_t tables = plan_memory(*files, options)->table_bytes;
+  const auto with = [&](auto change) {
+    EngineOptions changed = options;
+    change(changed);
+    return plan_memory(*files, changed)->table_bytes - tables;
+  };
+  EXPECT_GT(with([](EngineOptions& changed) { changed.kv_memory = 6 * kMiB; }), 350);
+  EXPECT_GT(with([](EngineOptions& changed) { changed.max_sequences *= 2; }), 64 * 4'096);
+  EXPECT_GT(with([](EngineOptions& changed) { changed.n_threads = 3; }), 320 * 16);
+  EXPECT_LT(with([](EngineOptions& changed) { changed.max_drafts = 0; }), -(1 << 20));
 }
 
 TEST(MemoryPlan, this_machine_has_some_memory) {

@@ -53,7 +53,7 @@ Result<void> check_choices(const Request& request, const RequestLimits& limits) 
   }
   if (request.n > limits.max_waiting) {
     return fail(ErrorCode::kInvalidArgument,
-                "n must be at most {}, the answers that may wait (max-waiting), got {}",
+                "n must be at most {}, the answers that may wait (--max-waiting), got {}",
                 limits.max_waiting,
                 request.n);
   }

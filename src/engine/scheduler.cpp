@@ -22,6 +22,13 @@ Scheduler::Scheduler(SchedulerLimits limits)
   MR_CHECK(limits.max_sequences >= 1);
 }
 
+// The tables of pool, index and picker; then a key and a place in its sequence's table, in the
+// plan's and in that of the hits.
+size_t Scheduler::bytes_per_block() {
+  return BlockPool::bytes_per_block() + PrefixIndex::bytes_per_block() +
+         BlockPicker::bytes_per_block() + sizeof(Digest128) + 4 * sizeof(BlockId);
+}
+
 Result<void> Scheduler::check_fit(int64_t n_prompt, int64_t max_new) const {
   const int64_t n_needed = n_prompt + std::max<int64_t>(max_new - 1, 0);
   const int64_t capacity = limits_.n_blocks * limits_.block_tokens;

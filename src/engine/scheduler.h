@@ -75,6 +75,8 @@ struct SchedulerCounters {
 class Scheduler {
  public:
   explicit Scheduler(SchedulerLimits limits);
+  // Memory of its own for each block of the pool, at most.
+  static size_t bytes_per_block();
 
   // Could it ever run, even alone? kContextLength tells both sizes. Any thread.
   Result<void> check_fit(int64_t n_prompt, int64_t max_new) const;

@@ -6,6 +6,7 @@ namespace millrace {
 
 BlockPicker::BlockPicker(const BlockPool& pool)
     : pool_(pool), marks_(static_cast<size_t>(pool.n_total())) {
+  released_.reserve(marks_.size());
   reset();
 }
 

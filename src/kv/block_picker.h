@@ -13,6 +13,7 @@ namespace millrace {
 class BlockPicker {
  public:
   explicit BlockPicker(const BlockPool& pool);
+  static constexpr size_t bytes_per_block() { return sizeof(Mark) + sizeof(BlockId); }
 
   void reset();  // forgets everything; the pool may have changed since
 

@@ -28,6 +28,7 @@ constexpr int64_t blocks_for(int64_t n_tokens, int64_t block_tokens = kBlockToke
 class BlockPool {
  public:
   explicit BlockPool(int64_t n_blocks);
+  static constexpr size_t bytes_per_block() { return sizeof(Block); }
 
   // For a new owner who will overwrite them: the blocks must be free, each gets one reference.
   void take(std::span<const BlockId> blocks);

@@ -210,6 +210,11 @@ void PrefixIndex::Impl::unlink(BlockId block) {
 PrefixIndex::PrefixIndex(BlockPool& pool, const PrefixIndexOptions& options)
     : impl_(std::make_unique<Impl>(pool, options)) {}
 
+// Buckets are a power of two, so up to two for each block.
+size_t PrefixIndex::bytes_per_block(int64_t block_tokens) {
+  return sizeof(Entry) + static_cast<size_t>(block_tokens) * sizeof(TokenId) + 2 * sizeof(BlockId);
+}
+
 PrefixIndex::~PrefixIndex() {
   impl_->order.clear();
 }

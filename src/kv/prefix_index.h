@@ -42,6 +42,7 @@ class PrefixIndex {
  public:
   PrefixIndex(BlockPool& pool, const PrefixIndexOptions& options);  // pool outlives it
   ~PrefixIndex();
+  static size_t bytes_per_block(int64_t block_tokens = kBlockTokens);  // at most
 
   // The namespace of that name, for one more user; no two names share one.
   NamespaceId acquire(std::string_view name);

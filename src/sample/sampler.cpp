@@ -68,8 +68,7 @@ Sampler::Sampler(kernels::Isa isa, int64_t n_vocab) : scan_(row_scan(isa)) {
   contenders_.reserve(kDrawChunk);
 }
 
-// Memory is taken from the system when it is first written, so a row's candidates cost what they
-// are.
+// All tokens may be candidates.
 int64_t Sampler::scratch_bytes(int64_t n_vocab) {
   return n_vocab * int64_t{sizeof(Candidate)} +
          2 * (n_vocab / kScanBlock + 1) * int64_t{sizeof(float)} +

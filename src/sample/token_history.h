@@ -12,6 +12,9 @@ namespace millrace {
 
 class TokenHistory {
  public:
+  // Twice what is filled of the entries, four places of the index.
+  static constexpr int kMaxBytesPerToken = 2 * 12 + 4 * 4;
+
   struct Entry {
     TokenId token = kNoToken;
     bool is_in_prompt = false;

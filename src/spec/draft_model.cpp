@@ -16,9 +16,11 @@ DraftModel::DraftModel(std::unique_ptr<Model> model,
       kv_(std::move(kv)),
       workers_(workers),
       n_vocab_(n_vocab),
-      row_stride_(model_->spec().n_vocab),
-      samplers_(static_cast<size_t>(workers.size()), Sampler(model_->isa())) {
+      row_stride_(model_->spec().n_vocab) {
   MR_CHECK(n_vocab > 0 && n_vocab <= row_stride_, "vocabulary {} row {}", n_vocab, row_stride_);
+  for (int worker = 0; worker < workers.size(); ++worker) {
+    samplers_.emplace_back(model_->isa(), n_vocab);
+  }
 }
 
 void DraftModel::compute(std::span<const Span> spans) {

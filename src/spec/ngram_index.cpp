@@ -19,8 +19,8 @@ void NgramIndex::clear() {
 }
 
 void NgramIndex::extend(std::span<const TokenId> tokens, int64_t n) {
-  if (std::ssize(latest_) < n) {  // twice the table, everything anew
-    latest_.assign(std::bit_ceil(std::max<size_t>(2 * static_cast<size_t>(n), 512)), 0);
+  if (std::ssize(latest_) <= n) {  // a larger table, everything anew
+    latest_.assign(std::bit_ceil(static_cast<size_t>(std::max(n + 1, kMinPlaces))), 0);
     previous_.reserve(latest_.size());
     previous_.clear();
   }

@@ -2,6 +2,7 @@
 // Finds where the end of some tokens has occurred before: the match finder of LZ77 compressors, and
 // the heart of prompt lookup (Saxena 2023). Engine thread.
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -30,8 +31,14 @@ class NgramIndex {
 
   void clear();
 
+  // Memory of n places, at most: two tables of a power of two.
+  static constexpr int64_t bytes_for(int64_t n) {
+    return 2 * int64_t{sizeof(uint32_t)} * std::max(2 * n, kMinPlaces);
+  }
+
  private:
   static constexpr int kMaxCandidates = 16;
+  static constexpr int64_t kMinPlaces = 512;
 
   static uint32_t hash_of(const TokenId* last);
   size_t slot_of(const TokenId* last) const { return hash_of(last) & (latest_.size() - 1); }

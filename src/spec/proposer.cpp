@@ -14,6 +14,7 @@ void AnswerLog::add(std::span<const TokenId> answer) {
     newer_.tokens.clear();
     newer_.index.clear();
   }
+  newer_.tokens.reserve(static_cast<size_t>(max_tokens_ / 2));
   newer_.tokens.insert(newer_.tokens.end(), answer.begin(), answer.end());
   newer_.tokens.push_back(kNoToken);
   newer_.index.extend(newer_.tokens, newer_.n_tokens());

@@ -13,7 +13,9 @@ namespace millrace {
 // The latest answers, bounded: the older half goes when the newer one is full.
 class AnswerLog {
  public:
-  explicit AnswerLog(int64_t max_tokens = int64_t{1} << 18) : max_tokens_(max_tokens) {}
+  static constexpr int64_t kMaxTokens = int64_t{1} << 18;
+
+  explicit AnswerLog(int64_t max_tokens = kMaxTokens) : max_tokens_(max_tokens) {}
 
   void add(std::span<const TokenId> answer);
 
@@ -24,6 +26,11 @@ class AnswerLog {
                int64_t longer_than,
                std::vector<TokenId>& drafts) const;
   int64_t n_tokens() const { return newer_.n_tokens() + older_.n_tokens(); }
+
+  // Memory of two full halves, at most.
+  static constexpr int64_t bytes_for(int64_t max_tokens = kMaxTokens) {
+    return 2 * (max_tokens / 2 * int64_t{sizeof(TokenId)} + NgramIndex::bytes_for(max_tokens / 2));
+  }
 
  private:
   struct Half {

@@ -85,7 +85,7 @@ assert len(metadata["tokenizer.ggml.tokens"]) == model["shape"]["vocabulary"]
 assert isinstance(metadata["tokenizer.ggml.tokens"][0], str)
 assert len(metadata["tokenizer.chat_template"]) > 100
 memory = model["memory"]
-parts = ("weight_bytes", "scratch_bytes", "logits_bytes", "kv_bytes")
+parts = ("weight_bytes", "scratch_bytes", "logits_bytes", "table_bytes", "kv_bytes")
 assert memory["total_bytes"] == sum(memory[part] for part in parts)
 PYTHON
 "$millrace" inspect demo --metadata | grep -q 'and [0-9]* more]' || fail "inspect --metadata hides what it cut"
@@ -129,9 +129,37 @@ assert len(answer["tokens"]) == answer["usage"]["completion_tokens"] <= 60
 assert answer["timings"]["decode_tokens_per_second"] > 0
 assert answer["finish_reason"] in ("stop", "length")
 PYTHON
+printf 'Tell me a story.\n' | "$millrace" run demo -p - -n 60 --temperature 0 -t 1 >other 2>err
+cmp -s one other || fail "-p - reads another prompt: $(cat err)"
+expect_error 'standard input is empty' run demo -p - <&-
+"$millrace" "${tell[@]}" --temperature 0 -t 1 -n -1 --json | grep -q '"finish_reason":"stop"' || fail "-n -1"
+"$millrace" "${tell[@]}" --top-p 0 --top-k -1 -t 1 2>/dev/null >other || fail "--top-p 0 --top-k -1"
+cmp -s one other || fail "--top-p 0 is not the best token"
+expect_error 'or -1 for what the window leaves, got 0' run demo -p hi -n 0
+expect_error '(--max-tokens)' run demo -p hi -n 5000
+expect_error '--max-model-len must be 2 to 2048' run demo -p hi --max-model-len 5000
 printf 'Hello.\nAnd again?\n' | "$millrace" run demo -n 8 --temperature 0 -t 1 >chat 2>err
 [ "$(grep -c . chat)" -ge 1 ] || fail "chat: $(cat err)"
-grep -q '^> ' err || fail "the prompt of a chat belongs to standard error"
+if grep -q '^> \|/help lists' err; then fail "a piped chat has signs for somebody who types: $(cat err)"; fi
+/usr/bin/python3 - "$millrace" <<'PYTHON' || fail "a chat on a terminal"
+import os, pty, sys, time
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[1], [sys.argv[1], "run", "demo", "-n", "3", "-t", "1"])
+shown = b""
+def wait_for(words):
+    global shown
+    while words not in shown:
+        shown += os.read(terminal, 4096)
+    shown = shown.split(words, 1)[1]
+wait_for(b"/help lists commands")
+wait_for(b"> ")
+os.write(terminal, b"Hello.\n")
+wait_for(b"tokens/s")
+wait_for(b"> ")
+os.write(terminal, b"\x04")  # Ctrl-D
+assert os.waitpid(pid, 0)[1] == 0
+PYTHON
 printf '/help\n/regne\n/regen\nHello.\n/regen\n/clear\n/system Be kind.\nHello.\n/exit\nnever\n' |
   "$millrace" run demo -n 8 --temperature 0 -t 1 --json >chat 2>err || fail "chat commands: $(cat err)"
 [ "$(wc -l <chat)" -eq 3 ] || fail "three answers were asked for: $(cat chat)"
@@ -148,6 +176,10 @@ sleep 0.5
 kill -TERM $!
 wait $! || fail "a stop signal: status $?"
 grep -q '"finish_reason":"cancelled"' long.json || fail "a stop signal did not end the answer"
+expect_error 'needs a MODEL' bench
+"$millrace" bench --machine -t 2 >machine.txt || fail "bench --machine"
+grep -q 'memory read, GB/s' machine.txt && grep -q 'barrier' machine.txt || fail "bench --machine: $(cat machine.txt)"
+"$millrace" bench --machine -t 1 --json | /usr/bin/python3 -m json.tool >/dev/null || fail "bench --machine --json"
 "$millrace" bench demo -p 32 -n 4 -r 1 -t 1 --json | /usr/bin/python3 -m json.tool >/dev/null || fail "bench"
 "$millrace" bench demo --max-model-len 64 -n 0 -r 1 -t 1 --json >bench.json 2>err || fail "bench in a small window: $(cat err)"
 grep -q '"prompt_tokens":63' bench.json || fail "bench: $(cat bench.json)"

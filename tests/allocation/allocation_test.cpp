@@ -1,0 +1,127 @@
+// Counts what operator new gives: the tables beside weights and KV take what the memory plan says.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "engine/memory_plan.h"
+#include "engine/scheduler.h"
+#include "engine/test_engine.h"
+#include "sample/sampler.h"
+#include "spec/proposer.h"
+
+namespace {
+
+std::atomic<int64_t> n_allocations{0};
+std::atomic<int64_t> n_bytes{0};  // ever given
+
+void* counted(std::size_t size, std::size_t alignment) {
+  n_allocations.fetch_add(1, std::memory_order_relaxed);
+  n_bytes.fetch_add(static_cast<int64_t>(size), std::memory_order_relaxed);
+  void* memory = std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+  if (memory == nullptr) {
+    throw std::bad_alloc();
+  }
+  return memory;
+}
+
+}  // namespace
+
+void* operator new(std::size_t size) {
+  return counted(size, alignof(std::max_align_t));
+}
+void* operator new(std::size_t size, std::align_val_t alignment) {
+  return counted(size, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::align_val_t) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
+  std::free(memory);
+}
+
+namespace millrace {
+namespace {
+
+// Bytes that a call takes, given back or not.
+template <class Call>
+int64_t bytes_of(const Call& call) {
+  const int64_t before = n_bytes.load();
+  call();
+  return n_bytes.load() - before;
+}
+
+// All of it is taken at the start, whatever the number of blocks, but for the sequences' own.
+TEST(PlannedTables, of_blocks_are_what_a_scheduler_takes) {
+  for (const int64_t n_blocks : {1'025, 4'096, 100'000}) {
+    const int64_t taken = bytes_of([&] { const Scheduler scheduler({.n_blocks = n_blocks}); });
+    const int64_t planned = n_blocks * static_cast<int64_t>(Scheduler::bytes_per_block());
+    EXPECT_LE(taken, planned + 4'096) << n_blocks;
+    EXPECT_GE(taken, planned * 4 / 5) << n_blocks;
+  }
+}
+
+TEST(PlannedTables, of_ngrams_hold_whatever_the_length) {
+  for (const int64_t n : {1, 511, 512, 513, 5'000, 8'192, 8'193}) {
+    const std::vector<TokenId> tokens(static_cast<size_t>(n), 7);
+    NgramIndex index;
+    const int64_t taken = bytes_of([&] { index.extend(tokens, n); });
+    EXPECT_LE(taken, NgramIndex::bytes_for(n)) << n;
+    EXPECT_GE(taken, NgramIndex::bytes_for(n) / 2 - 8) << n;
+  }
+}
+
+TEST(PlannedTables, of_answers_are_bounded_however_many_there_are) {
+  constexpr int64_t kMaxTokens = 1 << 12;
+  AnswerLog log(kMaxTokens);
+  std::vector<TokenId> answer;
+  for (TokenId token = 0; token < 100; ++token) {
+    answer.push_back(token);
+  }
+  const int64_t first = bytes_of([&] {
+    for (int i = 0; i < 50; ++i) {
+      log.add(answer);
+    }
+  });
+  EXPECT_LE(first, 2 * AnswerLog::bytes_for(kMaxTokens));  // with what growing gave back
+  EXPECT_EQ(bytes_of([&] {
+              for (int i = 0; i < 500; ++i) {
+                log.add(answer);
+              }
+            }),
+            0);
+}
+
+TEST(PlannedTables, of_a_sampler_are_there_before_its_first_row) {
+  constexpr int64_t kVocabulary = 32'000;
+  std::vector<float> logits(kVocabulary, 0.5F);
+  Sampler sampler(kernels::detect_isa(), kVocabulary);
+  EXPECT_LE(bytes_of([] { Sampler(kernels::detect_isa(), kVocabulary); }),
+            Sampler::scratch_bytes(kVocabulary));
+  EXPECT_EQ(bytes_of([&] {
+              for (const float top_p : {1.0F, 0.9F}) {
+                for (const int top_k : {0, 50}) {
+                  for (const float min_p : {0.0F, 0.1F}) {
+                    SamplingParams params;
+                    params.temperature = 0.8F;
+                    params.top_p = top_p;
+                    params.top_k = top_k;
+                    params.min_p = min_p;
+                    EXPECT_TRUE(sampler.sample({.logits = logits, .params = &params}));
+                  }
+                }
+              }
+            }),
+            0);
+}
+
+}  // namespace
+}  // namespace millrace
