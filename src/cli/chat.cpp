@@ -91,16 +91,20 @@ class Chat {
         conversation_(options.system) {}
 
   Result<int> run() {
-    if (!options_.is_quiet) {
+    // Signs for somebody who types; in the log of a script they would be noise.
+    const bool is_interactive = ::isatty(STDIN_FILENO) != 0 && ::isatty(STDERR_FILENO) != 0;
+    if (is_interactive && !options_.is_quiet) {
       fmt::print(stderr, "{}: a line is a message, /help lists commands\n", engine_.info().name);
     }
     LineReader lines(interruption_);
     while (true) {
-      fmt::print(stderr, "> ");
-      std::fflush(stderr);
+      if (is_interactive) {
+        fmt::print(stderr, "> ");
+        std::fflush(stderr);
+      }
       std::string line;
       if (!lines.read(line)) {
-        fmt::print(stderr, "\n");
+        fmt::print(stderr, "{}", is_interactive ? "\n" : "");
         return 0;
       }
       const ChatLine said = parse_chat_line(line);

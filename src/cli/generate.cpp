@@ -4,6 +4,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "cli/json_object.h"
@@ -64,6 +66,25 @@ bool Interruption::take() {
   return std::exchange(is_raised_, false);
 }
 
+std::string with_option_names(std::string message) {
+  for (const std::string_view field : {"max_tokens",
+                                       "top_k",
+                                       "top_p",
+                                       "min_p",
+                                       "typical_p",
+                                       "repetition_penalty",
+                                       "frequency_penalty",
+                                       "presence_penalty"}) {
+    std::string option = "--" + std::string(field);
+    std::replace(option.begin(), option.end(), '_', '-');
+    for (size_t at = message.find(field); at != std::string::npos;
+         at = message.find(field, at + option.size())) {
+      message.replace(at, field.size(), option);
+    }
+  }
+  return message;
+}
+
 Result<Answer> generate(Engine& engine,
                         Request request,
                         Interruption* interruption,
@@ -72,7 +93,7 @@ Result<Answer> generate(Engine& engine,
   answer.prompt = request.prompt;
   auto stream = engine.submit(std::move(request));
   if (!stream) {
-    return propagate(stream);
+    return fail(stream.error().code, "{}", with_option_names(stream.error().message));
   }
   if (interruption != nullptr) {
     interruption->follow(*stream);

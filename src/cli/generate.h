@@ -39,6 +39,10 @@ struct Answer {
   FinishEvent finish;
 };
 
+// The engine speaks of a request's fields ("max_tokens"), the command line of options
+// ("--max-tokens").
+std::string with_option_names(std::string message);
+
 // on_text gets the text as it comes. interruption may be null.
 using OnText = std::function<void(const std::string& text)>;
 Result<Answer> generate(Engine& engine,

@@ -125,6 +125,9 @@ Result<int> run_command(Arguments arguments) {
     if (auto checked = options.check(); !checked) {
       return propagate(checked);
     }
+    if (auto read = options.read_prompt(); !read) {
+      return propagate(read);
+    }
     return run(options);
   });
 }

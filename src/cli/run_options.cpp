@@ -1,25 +1,82 @@
 #include "cli/run_options.h"
 
+#include <unistd.h>
+
+#include "base/regular_file.h"
 #include "cli/option_set.h"
 
 namespace millrace {
+namespace {
+
+constexpr size_t kMaxPromptBytes = size_t{1} << 28;
+
+void add_number(
+    OptionSet& options, const char* name, float& value, SamplingRange range, const char* help) {
+  options.add(name, value, range.low, range.high, help);
+}
+
+}  // namespace
 
 void RunOptions::declare(OptionSet& options) {
   model.declare(options);
   draft.declare(options);
-  options.add("-p,--prompt", prompt, "The prompt; without it a chat (/help lists its commands)");
-  options.add("--system", system, "A system message in front of the conversation");
-  options.add("-n,--max-tokens", max_tokens, 1, INT32_MAX, "Tokens of an answer at most");
-  options.add("--temperature", sampling.temperature, 0, 1e6, "0 takes the likeliest token");
-  options.add("--top-k", sampling.top_k, 0, INT32_MAX, "Draw among the k likeliest; 0: all");
-  options.add("--top-p", sampling.top_p, 1e-6, 1, "Draw among the likeliest with this sum");
-  options.add("--min-p", sampling.min_p, 0, 1, "Least probability, as a share of the best");
-  options.add("--typical-p", sampling.typical_p, 1e-6, 1, "Draw among the locally typical");
-  options.add("--repetition-penalty", sampling.repetition_penalty, 0.01, 100, "1: none");
-  options.add("--frequency-penalty", sampling.frequency_penalty, -2, 2, "0: none");
-  options.add("--presence-penalty", sampling.presence_penalty, -2, 2, "0: none");
-  options.add("-s,--seed", seed, INT64_MIN, INT64_MAX, "Same seed, same answer; default: random");
-  options.add("--stop", stop, "End the answer before this text (repeatable)");
+  options.add("-p,--prompt",
+              prompt,
+              "The prompt; - reads it from standard input, up to one line end at its end; without "
+              "-p a chat (/help lists its commands)");
+  options.add("--system", system, "A system message in front of the conversation; default: none");
+  options.add("-n,--max-tokens",
+              max_tokens,
+              -1,
+              INT32_MAX,
+              "Tokens of an answer at most; -1 and default: what the window leaves");
+  add_number(options,
+             "--temperature",
+             sampling.temperature,
+             kTemperatureRange,
+             "How freely to draw; 0 takes the likeliest token each time");
+  options.add("--top-k",
+              sampling.top_k,
+              kLeastTopK,
+              INT32_MAX,
+              "Draw among the k likeliest tokens; 0 and -1: all");
+  add_number(options,
+             "--top-p",
+             sampling.top_p,
+             kShareRange,
+             "Draw among the likeliest tokens whose probabilities reach this sum; 1: all, 0: the "
+             "best alone");
+  add_number(options,
+             "--min-p",
+             sampling.min_p,
+             kShareRange,
+             "Draw among tokens with this share of the best one's probability; 0: all");
+  add_number(options,
+             "--typical-p",
+             sampling.typical_p,
+             kShareRange,
+             "Draw among the locally typical tokens that reach this sum; 1: all");
+  add_number(options,
+             "--repetition-penalty",
+             sampling.repetition_penalty,
+             kRepetitionRange,
+             "Divides the logits of tokens of prompt and answer; 1: none");
+  add_number(options,
+             "--frequency-penalty",
+             sampling.frequency_penalty,
+             kPenaltyRange,
+             "Taken from a logit each time that the answer has its token; 0: none");
+  add_number(options,
+             "--presence-penalty",
+             sampling.presence_penalty,
+             kPenaltyRange,
+             "Taken once from the logit of a token that the answer has; 0: none");
+  options.add("-s,--seed",
+              seed,
+              INT64_MIN,
+              INT64_MAX,
+              "Same seed, same answer; default: random, --json tells it");
+  options.add("--stop", stop, "End the answer before this text (repeatable, up to 16)");
   options.add("--raw", is_raw, "The prompt as it is, without the model's chat template");
   options.add("--ignore-eos", ignore_eos, "Go on after the model's end token");
   options.add("-q,--quiet", is_quiet, "No line about the speed, no greeting");
@@ -36,6 +93,10 @@ Result<void> RunOptions::check() const {
     return fail(ErrorCode::kInvalidArgument,
                 "--system has no place with --raw: a system message is put into the prompt by the "
                 "chat template; write all of the prompt with -p");
+  }
+  if (max_tokens == 0) {
+    return fail(ErrorCode::kInvalidArgument,
+                "--max-tokens: expected 1 or more, or -1 for what the window leaves, got 0");
   }
   if (stop.size() > kMaxStopStrings) {
     return fail(ErrorCode::kInvalidArgument,
@@ -54,10 +115,30 @@ Result<void> RunOptions::check() const {
   return {};
 }
 
+Result<void> RunOptions::read_prompt() {
+  if (prompt != "-") {
+    return {};
+  }
+  auto text = read_to_end(STDIN_FILENO, "--prompt -: standard input", kMaxPromptBytes);
+  if (!text) {
+    return propagate(text);
+  }
+  if (text->empty()) {
+    return fail(ErrorCode::kInvalidArgument, "--prompt -: standard input is empty");
+  }
+  if (text->ends_with('\n')) {
+    text->pop_back();
+  }
+  prompt = *std::move(text);
+  return {};
+}
+
 Request RunOptions::request() const {
   Request request;
   request.sampling = sampling;
-  request.max_tokens = max_tokens;
+  if (max_tokens != -1) {
+    request.max_tokens = max_tokens;
+  }
   request.stop = stop;
   request.ignore_eos = ignore_eos;
   if (seed) {

@@ -16,7 +16,7 @@ struct RunOptions {
   DraftOptions draft;
   std::optional<std::string> prompt;
   std::optional<std::string> system;
-  std::optional<int64_t> max_tokens;
+  std::optional<int64_t> max_tokens;  // -1: what the window leaves, as absent
   SamplingParams sampling;
   std::optional<int64_t> seed;
   std::vector<std::string> stop;
@@ -28,6 +28,8 @@ struct RunOptions {
   void declare(OptionSet& options);
   // What can be said without a model: options that exclude each other, stop strings.
   Result<void> check() const;
+  // Puts what standard input holds in the place of the prompt "-".
+  Result<void> read_prompt();
   Request request() const;  // without a prompt
 };
 
