@@ -21,6 +21,7 @@ enum class ObjectKind : uint8_t {
   kIterator,
   kJoiner,
   kCycler,
+  kTokenIds,
 };
 
 class TemplateObject {

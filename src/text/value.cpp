@@ -67,6 +67,11 @@ uint64_t hash_text(std::string_view text) {
   return sip_hash(key, text);
 }
 
+bool is_whole_input(const MarkedText& text) {
+  const auto& ranges = text.input_ranges();
+  return ranges.size() == 1 && ranges[0].begin == 0 && ranges[0].end == text.size();
+}
+
 uint64_t hash_integer(int64_t value) {
   uint64_t mixed = static_cast<uint64_t>(value) * 0x9E3779B97F4A7C15ull;
   return mixed ^ (mixed >> 32);
@@ -239,7 +244,9 @@ bool Value::is_frozen() const {
 }
 
 Value Value::as_input() const {
-  if (is_string()) return MarkedText(as_string(), true);
+  if (is_string()) {
+    return is_whole_input(as_text()) && !is_markup() ? *this : MarkedText(as_string(), true);
+  }
   if (is_sequence()) {
     auto copy = std::make_shared<Sequence>(as_sequence());
     for (Value& item : copy->items) item = item.as_input();

@@ -2,9 +2,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <memory>
 
 #include "base/utf8.h"
 #include "text/jinja_unicode.h"
@@ -16,8 +19,11 @@ namespace {
 
 class JsonReader {
  public:
-  // is_strict: RFC 8259 and no more; otherwise what Python's json module reads.
-  JsonReader(std::string_view text, bool is_strict) : text_(text), is_strict_(is_strict) {}
+  // What Python's json module reads.
+  explicit JsonReader(std::string_view text) : text_(text) {}
+  // RFC 8259 and no more.
+  JsonReader(std::string_view text, const StrictJsonOptions& options)
+      : text_(text), is_strict_(true), options_(options) {}
 
   Result<Value> read_document() {
     Result<Value> value = read_value(0);
@@ -65,12 +71,21 @@ class JsonReader {
                   Value::kMaxDepth);
     }
     skip_space();
+    if (std::vector<TokenId> ids = read_ids(); !ids.empty()) {
+      return Value(std::make_shared<TokenIdsObject>(std::move(ids)));
+    }
+    if (++n_values_ > options_.max_values) {
+      return fail(ErrorCode::kResourceExhausted,
+                  "[json] offset {}: more than {} values",
+                  at_,
+                  options_.max_values);
+    }
     if (take('{')) return read_object(depth);
     if (take('[')) return read_array(depth);
     if (take('"')) {
       Result<std::string> text = read_string();
       if (!text) return propagate(text);
-      return Value(std::move(*text));
+      return make_string(std::move(*text));
     }
     if (take_word("true")) return Value(true);
     if (take_word("false")) return Value(false);
@@ -94,9 +109,10 @@ class JsonReader {
       if (!key) return propagate(key);
       skip_space();
       if (!take(':')) return error("':'");
+      if (depth == 0) is_in_id_field_ = is_id_field(*key);
       Result<Value> value = read_value(depth + 1);
       if (!value) return value;
-      dict.set(Value(std::move(*key)), std::move(*value));
+      dict.set(make_string(std::move(*key)), std::move(*value));
       skip_space();
     } while (take(','));
     if (!take('}')) return error("',' or '}'");
@@ -115,6 +131,52 @@ class JsonReader {
     } while (take(','));
     if (!take(']')) return error("',' or ']'");
     return Value::list(std::move(items));
+  }
+
+  // The rest of an array of ids in a field of ids, else nothing, and nothing is read.
+  std::vector<TokenId> read_ids() {
+    if (!is_in_id_field_ || !text_.substr(at_).starts_with('[')) return {};
+    const auto is_of_list = [](char c) {
+      return is_ascii_digit(c) || c == ',' || c == ' ' || c == '\n' || c == '\r' || c == '\t';
+    };
+    const auto first = text_.begin() + static_cast<ptrdiff_t>(at_) + 1;
+    const auto last = std::find_if_not(first, text_.end(), is_of_list);
+    if (last == text_.end() || *last != ']') return {};
+    const size_t begin = at_++;
+    std::vector<TokenId> ids;
+    ids.reserve(1 + static_cast<size_t>(std::count(first, last, ',')));
+    do {
+      skip_space();
+      const size_t number = at_;
+      skip_digits();
+      TokenId id = 0;
+      const bool has_leading_zero = text_.substr(number, 1) == "0" && at_ > number + 1;
+      const auto parsed = std::from_chars(text_.data() + number, text_.data() + at_, id);
+      if (has_leading_zero || parsed.ec != std::errc()) {
+        at_ = begin;
+        return {};
+      }
+      ids.push_back(id);
+      skip_space();
+    } while (take(','));
+    if (take(']')) return ids;
+    at_ = begin;
+    return {};
+  }
+
+  bool is_id_field(const std::string& key) const {
+    return std::find(options_.id_fields.begin(), options_.id_fields.end(), key) !=
+           options_.id_fields.end();
+  }
+
+  Value make_string(std::string text) {
+    if (!is_strict_) return Value(std::move(text));
+    if (text.size() > kRecurringBytes) return Value(MarkedText(std::move(text), true));
+    Value& known = recurring_[std::hash<std::string>{}(text) % recurring_.size()];
+    if (!known.is_string() || known.as_string() != text) {
+      known = Value(MarkedText(std::move(text), true));
+    }
+    return known;
   }
 
   Result<Value> read_number() {
@@ -166,6 +228,7 @@ class JsonReader {
   // After the opening quote.
   Result<std::string> read_string() {
     std::string out;
+    out.reserve(string_end() - at_);  // growing would take twice the memory
     while (true) {
       size_t end = at_;
       while (end < text_.size() && text_[end] != '"' && text_[end] != '\\' &&
@@ -180,6 +243,13 @@ class JsonReader {
       if (!take('\\')) return error("'\"' at the end of a string");
       if (!read_escape(out)) return error("an escape sequence");
     }
+  }
+
+  // Where the closing quote is, or the text ends.
+  size_t string_end() const {
+    size_t end = at_;
+    while (end < text_.size() && text_[end] != '"') end += text_[end] == '\\' ? 2 : 1;
+    return std::min(end, text_.size());
   }
 
   bool read_escape(std::string& out) {
@@ -216,9 +286,15 @@ class JsonReader {
     return true;
   }
 
+  static constexpr size_t kRecurringBytes = 24;
+
   std::string_view text_;
-  bool is_strict_;
+  bool is_strict_ = false;
+  StrictJsonOptions options_;
   size_t at_ = 0;
+  size_t n_values_ = 0;
+  bool is_in_id_field_ = false;
+  std::array<Value, 64> recurring_;  // short strings seen lately
 };
 
 class JsonWriter {
@@ -397,11 +473,11 @@ Result<MarkedText> dump_json(const Value& value, const JsonStyle& style) {
 }
 
 Result<Value> parse_json(std::string_view document) {
-  return JsonReader(document, false).read_document();
+  return JsonReader(document).read_document();
 }
 
-Result<Value> parse_strict_json(std::string_view document) {
-  return JsonReader(document, true).read_document();
+Result<Value> parse_strict_json(std::string_view document, const StrictJsonOptions& options) {
+  return JsonReader(document, options).read_document();
 }
 
 }  // namespace millrace

@@ -57,6 +57,59 @@ TEST(Value, keys_chosen_to_collide_in_a_known_hash_are_spread) {
   EXPECT_GT(n_places, 50);
 }
 
+TEST(Value, strict_json_packs_ids_only_where_they_are_expected) {
+  const std::string_view fields[] = {"prompt"};
+  const auto parse = [&](std::string_view text) {
+    Result<Value> value = parse_strict_json(text, {.id_fields = fields});
+    EXPECT_TRUE(value) << text;
+    return value ? *value : Value();
+  };
+  const auto ids = [&](std::string_view text) {
+    const Value document = parse(text);
+    const auto* found = token_ids_of(*document.find("prompt"));
+    return found == nullptr ? std::vector<TokenId>{} : *found;
+  };
+  using Ids = std::vector<TokenId>;
+  EXPECT_EQ(ids(R"({"prompt":[1,2 , 2147483647]})"), (Ids{1, 2, 2147483647}));
+  EXPECT_EQ(ids(R"({"prompt":[ 0 ]})"), Ids{0});
+  for (const char* other :
+       {"[]", "[1,-2]", "[1,2.5]", "[1,\"a\"]", "[2147483648]", "[1e3]", "{}"}) {
+    EXPECT_EQ(ids(std::string(R"({"prompt":)") + other + "}"), Ids{}) << other;
+  }
+  const Value nested = parse(R"({"prompt":[[1],[2,3],["a"]],"tools":[1,2],"a":{"prompt":[1]}})");
+  ASSERT_EQ(nested.find("prompt")->items().size(), 3u);
+  EXPECT_EQ(*token_ids_of(nested.find("prompt")->items()[1]), (Ids{2, 3}));
+  EXPECT_TRUE(nested.find("prompt")->items()[2].is_list());
+  EXPECT_TRUE(nested.find("tools")->is_list());
+  EXPECT_TRUE(nested.find("a")->find("prompt")->is_list());
+  for (const char* bad : {"[1,]", "[,1]", "[1 2]", "[01]", "[1,2", "[", "[1,2,"}) {
+    EXPECT_FALSE(parse_strict_json(std::string(R"({"prompt":)") + bad, {.id_fields = fields}))
+        << bad;
+  }
+}
+
+TEST(Value, strict_json_bounds_the_number_of_values) {
+  EXPECT_TRUE(parse_strict_json("[1,2,3]", {.max_values = 4}));
+  const auto refused = parse_strict_json("[1,2,{}]", {.max_values = 3});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted);
+  const std::string_view fields[] = {"prompt"};
+  EXPECT_TRUE(parse_strict_json(R"({"prompt":[1,2,3]})", {.id_fields = fields, .max_values = 1}));
+}
+
+TEST(Value, strict_json_marks_strings_as_input_and_stores_recurring_ones_once) {
+  const auto value = parse_strict_json(R"([{"role":"user"},{"role":"user"},""])");
+  ASSERT_TRUE(value);
+  const Value& role = *value->items()[0].find("role");
+  EXPECT_EQ(role.identity(), value->items()[1].find("role")->identity());
+  EXPECT_TRUE(role.as_text().is_input_at(0));
+  EXPECT_EQ(role.as_input().identity(), role.identity());
+  const Value own = Value::list({"a"});
+  EXPECT_NE(own.items()[0].as_input().identity(), own.items()[0].identity());
+  EXPECT_TRUE(own.items()[0].as_input().as_text().has_input());
+  EXPECT_FALSE(Value::markup(MarkedText("a", true)).as_input().is_markup());
+}
+
 TEST(Value, strict_json_has_no_numbers_that_are_none) {
   for (const char* text : {"NaN", "[Infinity]", "{\"a\":-Infinity}", "1e999", "-1e999", "[1,-]"}) {
     const Result<Value> value = parse_strict_json(text);
