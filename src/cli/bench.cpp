@@ -1,5 +1,5 @@
-// millrace bench: prefill and decode speed of one sequence through the engine, against the speed at
-// which this machine reads memory.
+// millrace bench: what this machine can do at best, and how near to it one sequence comes through
+// the engine in prefill and decode.
 
 #include <fmt/format.h>
 
@@ -8,19 +8,26 @@
 #include <utility>
 #include <vector>
 
+#include "base/cpu_info.h"
 #include "base/human_bytes.h"
+#include "base/worker_pool.h"
+#include "cli/bench_machine.h"
 #include "cli/command.h"
 #include "cli/generate.h"
 #include "cli/json_object.h"
 #include "cli/model_options.h"
 #include "cli/option_set.h"
 #include "cli/progress.h"
-#include "cli/read_bandwidth.h"
+#include "kernels/machine_limits.h"
+#include "model/token_cost.h"
+#include "model/weights.h"
 
 namespace millrace {
 namespace {
 
 struct BenchOptions {
+  std::optional<std::string> model_name;
+  bool is_machine = false;
   ModelOptions model;
   int n_prompt = 512;
   int n_generate = 64;
@@ -29,7 +36,9 @@ struct BenchOptions {
   bool is_json = false;
 
   void declare(OptionSet& options) {
-    model.declare(options);
+    options.add("MODEL", model_name, "A GGUF file (any shard of a set), or demo");
+    options.add("--machine", is_machine, "Show what the machine can do at best; needs no MODEL");
+    model.declare_limits(options);
     options.add("-p,--prompt-tokens",
                 n_prompt,
                 0,
@@ -121,68 +130,122 @@ Result<std::vector<double>> measure(Engine& engine,
   return rates;
 }
 
-// What one decoded token reads: all weights but the embedding table (one row of it), and the KV.
-double bytes_per_token(const Engine& engine, const BenchOptions& options) {
-  const ModelInfo& info = engine.info();
-  double bytes = static_cast<double>(info.weight_bytes);
-  const TensorView* embedding = engine.files().gguf->find("token_embd.weight");
-  if (embedding != nullptr && !engine.files().spec.is_tied) {
-    bytes -= static_cast<double>(embedding->data.size());
-  }
+// The medians, and how near to the machine's limits they come.
+struct Findings {
+  double prefill = 0;  // tokens/s
+  double decode = 0;
+  double prefill_share = 0;     // of the multiply-adds that the dot units could do
+  double decode_bandwidth = 0;  // bytes of weights and KV read a second
+  double decode_share = 0;      // of the memory bandwidth
+};
+
+Findings findings_of(const Engine& engine,
+                     const BenchOptions& options,
+                     const kernels::MachineLimits& limits,
+                     const std::vector<double>& prefill,
+                     const std::vector<double>& decode) {
+  const ModelFiles& files = engine.files();
+  const PageFormat format{default_kv_type(*files.gguf), files.spec.head_dim};
+  const TokenCost cost = token_cost(*files.gguf, files.spec, format);
+  Findings found{.prefill = median(prefill), .decode = median(decode)};
+  const double least =
+      least_prefill_seconds(cost, limits.peaks_of(engine.info().isa), options.n_prompt);
+  found.prefill_share = found.prefill * least / std::max(1, options.n_prompt);
   const double depth = options.depth + options.n_generate / 2.0;
-  return bytes + depth * static_cast<double>(info.kv_bytes_per_token);
+  found.decode_bandwidth = found.decode * decode_bytes(cost, depth);
+  found.decode_share = found.decode_bandwidth / limits.read_all;
+  return found;
 }
 
-void print_result(const Engine& engine,
-                  const BenchOptions& options,
-                  const std::vector<double>& prefill,
-                  const std::vector<double>& decode,
-                  double bandwidth) {
+void print_json(const Engine& engine,
+                const BenchOptions& options,
+                const kernels::MachineLimits& limits,
+                const std::vector<double>& prefill,
+                const std::vector<double>& decode) {
   const ModelInfo& info = engine.info();
-  const double decode_bandwidth = median(decode) * bytes_per_token(engine, options);
-  if (options.is_json) {
-    JsonObject object;
-    object.add("model", info.name)
-        .add("threads", info.n_threads)
-        .add("isa", kernels::isa_name(info.isa))
-        .add("weight_bytes", info.weight_bytes)
-        .add("load_seconds", info.load_seconds)
-        .add("prompt_tokens", options.n_prompt)
-        .add("depth", options.depth)
-        .add("tokens", options.n_generate)
-        .add("prefill_tokens_per_second", median(prefill))
-        .add("decode_tokens_per_second", median(decode))
-        .add("prefill_all", prefill)
-        .add("decode_all", decode)
-        .add("read_bytes_per_second", bandwidth)
-        .add("decode_bytes_per_second", decode_bandwidth)
-        .add("decode_share_of_bandwidth", bandwidth > 0 ? decode_bandwidth / bandwidth : 0.0);
-    fmt::print("{}\n", object.text());
-    return;
-  }
-  fmt::print("{}: {}, {} threads, {}, loaded in {:.2f} s\n",
+  const Findings found = findings_of(engine, options, limits, prefill, decode);
+  JsonObject object;
+  object.add("model", info.name)
+      .add("threads", info.n_threads)
+      .add("isa", kernels::isa_name(info.isa))
+      .add("weight_bytes", info.weight_bytes)
+      .add("load_seconds", info.load_seconds)
+      .add("prompt_tokens", options.n_prompt)
+      .add("depth", options.depth)
+      .add("tokens", options.n_generate)
+      .add("prefill_tokens_per_second", found.prefill)
+      .add("prefill_share_of_peak", found.prefill_share)
+      .add("decode_tokens_per_second", found.decode)
+      .add("decode_bytes_per_second", found.decode_bandwidth)
+      .add("decode_share_of_bandwidth", found.decode_share)
+      .add("prefill_all", prefill)
+      .add("decode_all", decode)
+      .add("machine", machine_json(limits));
+  fmt::print("{}\n", object.text());
+}
+
+void print_text(const Engine& engine,
+                const BenchOptions& options,
+                const kernels::MachineLimits& limits,
+                const std::vector<double>& prefill,
+                const std::vector<double>& decode) {
+  const ModelInfo& info = engine.info();
+  const Findings found = findings_of(engine, options, limits, prefill, decode);
+  fmt::print("{}: {}, {} thread{}, {}, loaded in {:.2f} s\n",
              info.name,
              human_bytes(static_cast<uint64_t>(info.weight_bytes)),
              info.n_threads,
+             info.n_threads == 1 ? "" : "s",
              kernels::isa_name(info.isa),
              info.load_seconds);
   if (!prefill.empty()) {
-    fmt::print(
-        "prefill {:5} tokens          {:9.1f} tokens/s\n", options.n_prompt, median(prefill));
+    fmt::print("prefill {:5} tokens          {:9.1f} tokens/s, {:.0f} % of the multiply peak\n",
+               options.n_prompt,
+               found.prefill,
+               100 * found.prefill_share);
   }
   if (!decode.empty()) {
-    fmt::print(
-        "decode  {:5} tokens at {:5} {:9.1f} tokens/s, {:.1f} GB/s of {:.1f} GB/s ({:.0f} %)\n",
-        options.n_generate,
-        options.depth,
-        median(decode),
-        decode_bandwidth / 1e9,
-        bandwidth / 1e9,
-        100 * decode_bandwidth / bandwidth);
+    fmt::print("decode  {:5} tokens at {:5} {:9.1f} tokens/s, {:.1f} GB/s, {:.0f} % of memory's\n",
+               options.n_generate,
+               options.depth,
+               found.decode,
+               found.decode_bandwidth / 1e9,
+               100 * found.decode_share);
+    if (found.decode_share > 1) {
+      fmt::print("        more than 100 %: the weights come from the processor's caches\n");
+    }
+  }
+  if (options.is_machine) {
+    fmt::print("\n{}", machine_text(limits));
   }
 }
 
-Result<int> bench(const BenchOptions& asked) {
+kernels::MachineLimits measure_limits(int n_threads) {
+  Progress progress("the machine's limits");
+  progress.show("about two seconds");
+  WorkerPool pool(n_threads);
+  return kernels::measure_machine(pool);
+}
+
+int bench_machine(const BenchOptions& options) {
+  const int asked = options.model.n_threads;
+  const kernels::MachineLimits limits =
+      measure_limits(asked > 0 ? asked : default_thread_count(read_cpu_info()));
+  if (options.is_json) {
+    fmt::print("{}\n", machine_json(limits).text());
+  } else {
+    fmt::print("{}", machine_text(limits));
+  }
+  return 0;
+}
+
+Result<int> bench(BenchOptions asked) {
+  if (!asked.model_name) {
+    if (asked.is_machine) return bench_machine(asked);
+    return fail(ErrorCode::kInvalidArgument,
+                "bench needs a MODEL (a GGUF file, or demo), or --machine to measure the machine");
+  }
+  asked.model.model = *asked.model_name;
   auto files = open_model(asked.model.model);
   if (!files) {
     return propagate(files);
@@ -202,6 +265,7 @@ Result<int> bench(const BenchOptions& asked) {
   if (!options) {
     return propagate(options);
   }
+  const auto before = measure_limits(engine.info().n_threads);
   std::mt19937_64 random(1);
   std::vector<double> prefill;
   std::vector<double> decode;
@@ -224,13 +288,9 @@ Result<int> bench(const BenchOptions& asked) {
     }
     decode = std::move(*rates);
   }
-  double bandwidth = 0;
-  if (!decode.empty()) {
-    Progress progress("memory bandwidth");
-    progress.show("of this machine, about a second");
-    bandwidth = measure_read_bandwidth(engine.info().n_threads);
-  }
-  print_result(engine, *options, prefill, decode, bandwidth);
+  const auto limits = better_of(before, measure_limits(engine.info().n_threads));
+  const auto print = options->is_json ? print_json : print_text;
+  print(engine, *options, limits, prefill, decode);
   return 0;
 }
 
@@ -238,9 +298,9 @@ Result<int> bench(const BenchOptions& asked) {
 
 Result<int> bench_command(Arguments arguments) {
   BenchOptions options;
-  OptionSet set("bench MODEL [options]",
-                "Prefill and decode speed of one sequence, medians of several runs, against the "
-                "speed at which this machine reads memory (measured for about a second).");
+  OptionSet set("bench [MODEL] [options]",
+                "Prefill and decode speed of one sequence, medians of several runs, as shares of "
+                "what this machine can do at best, which is measured before and after.");
   options.declare(set);
   return set.run(arguments, [&] { return bench(options); });
 }

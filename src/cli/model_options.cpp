@@ -34,6 +34,10 @@ std::string nearest_model(const std::string& model) {
 
 void ModelOptions::declare(OptionSet& options) {
   options.add("MODEL", model, "A GGUF file (any shard of a set), or demo");
+  declare_limits(options);
+}
+
+void ModelOptions::declare_limits(OptionSet& options) {
   options.add("-t,--threads",
               n_threads,
               0,

@@ -20,6 +20,7 @@ struct ModelOptions {
   std::optional<int64_t> kv_mebibytes;
 
   void declare(OptionSet& options);
+  void declare_limits(OptionSet& options);  // all but MODEL
 };
 
 // A GGUF file, or the embedded model for "demo".

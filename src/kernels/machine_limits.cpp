@@ -1,10 +1,14 @@
 #include "kernels/machine_limits.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <thread>
 
 #include "base/buffer.h"
+#include "base/check.h"
 #include "base/clock.h"
+#include "base/spin_pause.h"
 
 namespace millrace::kernels {
 namespace {
@@ -85,7 +89,66 @@ double read_rate(const MachineProbe& probe, WorkerPool& pool, bool is_alone, dou
   return kBytes / took;
 }
 
+// A phase in which every worker takes part, and there is nothing to do: each waits for the others
+// to have begun, since a free worker would take a late one's share.
+double barrier_time(WorkerPool& pool, double seconds) {
+  constexpr int kRuns = 20;
+  constexpr int kSpins = 1000;  // then the other may need this processor
+  return best_time(seconds,
+                   [&] {
+                     for (int i = 0; i < kRuns; ++i) {
+                       std::atomic<int> n_begun{0};
+                       pool.run([&](int) {
+                         ++n_begun;
+                         for (int poll = 0; n_begun.load() < pool.size(); ++poll) {
+                           poll < kSpins ? spin_pause() : std::this_thread::yield();
+                         }
+                       });
+                     }
+                   }) /
+         kRuns;
+}
+
 }  // namespace
+
+DotKind dot_kind(ActivationKind kind) {
+  switch (kind) {
+    case ActivationKind::kF32:
+      return DotKind::kF32;
+    case ActivationKind::kInt8:
+    case ActivationKind::kInt8Per32:
+      return DotKind::kInt8;
+    case ActivationKind::kInt16:
+      return DotKind::kInt16;
+  }
+  MR_CHECK(false, "activation kind {}", static_cast<int>(kind));
+}
+
+const char* dot_kind_name(DotKind kind) {
+  constexpr const char* kNames[kDotKinds] = {"f32", "int16", "int8"};
+  return kNames[static_cast<int>(kind)];
+}
+
+const DotPeaks& MachineLimits::peaks_of(Isa isa) const {
+  const auto found = std::ranges::find(peaks, isa, &DotPeaks::isa);
+  MR_CHECK(found != peaks.end(), "{} was not measured", isa_name(isa));
+  return *found;
+}
+
+MachineLimits better_of(const MachineLimits& a, const MachineLimits& b) {
+  MachineLimits best = a;
+  best.read_one = std::max(a.read_one, b.read_one);
+  best.read_all = std::max(a.read_all, b.read_all);
+  best.barrier_seconds = std::min(a.barrier_seconds, b.barrier_seconds);
+  for (DotPeaks& peaks : best.peaks) {
+    const DotPeaks& other = b.peaks_of(peaks.isa);
+    for (int kind = 0; kind < kDotKinds; ++kind) {
+      peaks.one[kind] = std::max(peaks.one[kind], other.one[kind]);
+      peaks.all[kind] = std::max(peaks.all[kind], other.all[kind]);
+    }
+  }
+  return best;
+}
 
 MachineLimits measure_machine(WorkerPool& pool, double seconds) {
   MachineLimits limits;
@@ -105,12 +168,7 @@ MachineLimits measure_machine(WorkerPool& pool, double seconds) {
   limits.read_one = read_rate(probe, pool, true, seconds);
   limits.read_all = pool.size() == 1 ? limits.read_one : read_rate(probe, pool, false, seconds);
   if (pool.size() > 1) {
-    constexpr int kRuns = 100;
-    limits.barrier_seconds = best_time(seconds,
-                                       [&] {
-                                         for (int i = 0; i < kRuns; ++i) pool.run([](int) {});
-                                       }) /
-                             kRuns;
+    limits.barrier_seconds = barrier_time(pool, seconds);
   }
   return limits;
 }

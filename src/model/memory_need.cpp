@@ -1,25 +1,17 @@
 #include "model/memory_need.h"
 
 #include <algorithm>
-#include <string_view>
 
-#include "base/check.h"
 #include "formats/gguf.h"
 #include "kernels/attention.h"
 #include "kernels/linear.h"
-#include "model/weights.h"
+#include "model/matrix_use.h"
 
 namespace millrace {
 namespace {
 
-constexpr const char* kEmbedding = "token_embd.weight";
-
 size_t round_up_64(size_t n) {
   return (n + 63) / 64 * 64;
-}
-
-bool is_vector(std::string_view name) {
-  return name.ends_with("norm.weight") || name.ends_with(".bias") || name == "rope_freqs.weight";
 }
 
 }  // namespace
@@ -46,23 +38,18 @@ MemoryNeed memory_need(const GgufFile& file,
                        int max_tokens) {
   MemoryNeed need;
   size_t row_bytes[kernels::kActivationKinds] = {};  // of the widest input
-  for (const ExpectedTensor& expected : expected_tensors(spec)) {
-    const TensorView* tensor = file.find(expected.name);
-    MR_CHECK(tensor != nullptr, "read_model_spec let a file without {} pass", expected.name);
-    if (is_vector(expected.name)) {
-      need.weight_bytes += static_cast<size_t>(tensor->n_values()) * sizeof(float);
-      continue;
+  for (const TensorView& tensor : file.tensors()) {
+    const bool is_table = tensor.name == kEmbeddingName && !spec.is_tied;
+    if (is_vector(tensor.name)) {
+      need.weight_bytes += static_cast<size_t>(tensor.n_values()) * sizeof(float);
+    } else if (is_table) {
+      need.weight_bytes += tensor.data.size();
     }
-    if (expected.name == kEmbedding && !spec.is_tied) {
-      need.weight_bytes += tensor->data.size();
-      continue;
-    }
-    need.weight_bytes += kernels::packed_bytes(*tensor);
-    const auto format_index = static_cast<int>(kernels::panel_format(tensor->dtype));
-    const auto rounding_index = static_cast<int>(rounding_of(expected.name));
-    const kernels::ActivationKind kind = kernels::kPanelActivation[format_index][rounding_index];
-    size_t& widest = row_bytes[static_cast<int>(kind)];
-    widest = std::max(widest, kernels::activation_row_bytes(kind, expected.n_in));
+  }
+  for (const MatrixUse& use : matrix_uses(file, spec)) {
+    need.weight_bytes += kernels::packed_bytes(*use.tensor);
+    size_t& widest = row_bytes[static_cast<int>(use.activation)];
+    widest = std::max(widest, kernels::activation_row_bytes(use.activation, use.tensor->shape[0]));
   }
   const auto n = static_cast<size_t>(max_tokens);
   const auto n_embd = static_cast<size_t>(spec.n_embd);

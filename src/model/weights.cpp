@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "formats/gguf.h"
+#include "model/matrix_use.h"
 
 namespace millrace {
 
@@ -119,7 +120,7 @@ Result<Weights> load_weights(const GgufFile& file,
                              const std::function<void(int64_t, int64_t)>& progress) {
   Loader loader(file, pool, progress);
   Weights weights;
-  weights.embedding = loader.find("token_embd.weight");
+  weights.embedding = loader.find(kEmbeddingName);
   if (auto done = loader.vector("rope_freqs.weight", spec.rope.has_factors, weights.rope_factors);
       !done) {
     return propagate(done);
@@ -141,7 +142,7 @@ Result<Weights> load_weights(const GgufFile& file,
   if (auto done = loader.vector("output_norm.weight", true, weights.output_norm); !done) {
     return propagate(done);
   }
-  const char* head = spec.is_tied ? "token_embd.weight" : "output.weight";
+  const char* head = spec.is_tied ? kEmbeddingName : kHeadName;
   if (auto done = loader.matrix(head, weights.head); !done) return propagate(done);
   file.drop_pages();
   return weights;

@@ -1,0 +1,29 @@
+#include "model/matrix_use.h"
+
+#include "base/check.h"
+#include "formats/gguf.h"
+#include "kernels/linear.h"
+#include "model/weights.h"
+
+namespace millrace {
+
+bool is_vector(std::string_view name) {
+  return name.ends_with("norm.weight") || name.ends_with(".bias") || name == "rope_freqs.weight";
+}
+
+std::vector<MatrixUse> matrix_uses(const GgufFile& file, const ModelSpec& spec) {
+  const std::string_view head = spec.is_tied ? kEmbeddingName : kHeadName;
+  std::vector<MatrixUse> uses;
+  for (const ExpectedTensor& expected : expected_tensors(spec)) {
+    const TensorView* tensor = file.find(expected.name);
+    MR_CHECK(tensor != nullptr, "read_model_spec let a file without {} pass", expected.name);
+    const bool is_head = expected.name == head;
+    if (is_vector(expected.name) || (expected.name == kEmbeddingName && !is_head)) continue;
+    const auto format = static_cast<int>(kernels::panel_format(tensor->dtype));
+    const auto rounding = static_cast<int>(rounding_of(expected.name));
+    uses.push_back({tensor, kernels::kPanelActivation[format][rounding], is_head});
+  }
+  return uses;
+}
+
+}  // namespace millrace

@@ -1,0 +1,33 @@
+#pragma once
+// The matrices of a model file and how each is multiplied, before anything is loaded. Pure
+// functions, any thread.
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "kernels/panel.h"
+#include "model/model_spec.h"
+#include "tensor/tensor_view.h"
+
+namespace millrace {
+
+class GgufFile;
+
+inline constexpr const char* kEmbeddingName = "token_embd.weight";
+inline constexpr const char* kHeadName = "output.weight";
+
+// Norms, biases and rope factors, by the tensor's name.
+bool is_vector(std::string_view name);
+
+struct MatrixUse {
+  const TensorView* tensor = nullptr;  // [n_out rows, n_in], in the file
+  kernels::ActivationKind activation = kernels::ActivationKind::kF32;
+  bool is_head = false;  // multiplied only where logits are wanted
+};
+
+// All matrices that are packed: the embedding table only when it is the head. file: checked against
+// the spec (read_model_spec).
+std::vector<MatrixUse> matrix_uses(const GgufFile& file, const ModelSpec& spec);
+
+}  // namespace millrace
