@@ -21,6 +21,8 @@ constexpr std::size_t kLongestPiece = std::size_t{1} << 28;
 constexpr std::size_t kLongestScoredToken = 4096;
 constexpr std::size_t kMostScoredBytes = 16 << 20;  // eight times Gemma's
 
+constexpr uint32_t kByteWeight = 1 << 20;
+
 constexpr TokenId kMergedAway = std::numeric_limits<TokenId>::min();
 
 // A character without a symbol is known by its place, so that it can be spelled in bytes later.
@@ -82,12 +84,42 @@ Result<Bpe> Bpe::create(const TokenizerSpec& spec,
       bpe.byte_ids_[byte] = id;
     }
   }
+  bpe.weigh_bytes(strings);
   const bool is_scored = spec.merges.empty() && !bpe.is_byte_level_;
   const Result<void> done = is_scored ? bpe.add_scored_pairs(spec, strings) : bpe.add_merges(spec);
   if (!done) {
     return propagate(done);
   }
   return bpe;
+}
+
+// Characters without a token may vanish or be joined into one unknown token: then nothing is known.
+void Bpe::weigh_bytes(const TokenStrings& strings) {
+  if (std::find(byte_ids_.begin(), byte_ids_.end(), kNoToken) != byte_ids_.end()) {
+    return;
+  }
+  std::array<std::size_t, 256> longest;
+  longest.fill(1);
+  for (TokenId id = 0; id < strings.size(); ++id) {
+    if (!is_mergeable(types_[id])) {
+      continue;
+    }
+    for (const char byte : strings[id]) {
+      std::size_t& known = longest[static_cast<unsigned char>(byte)];
+      known = std::max(known, strings[id].size());
+    }
+  }
+  std::transform(longest.begin(), longest.end(), byte_weights_.begin(), [](std::size_t n) {
+    return static_cast<uint32_t>(kByteWeight / n);  // rounded down: still a lower bound
+  });
+}
+
+std::size_t Bpe::min_ids(std::string_view text) const {
+  uint64_t weight = 0;
+  for (const char byte : text) {
+    weight += byte_weights_[static_cast<unsigned char>(byte)];
+  }
+  return static_cast<std::size_t>((weight + kByteWeight - 1) / kByteWeight);
 }
 
 TokenId Bpe::find_symbol(std::string_view text) const {
@@ -193,8 +225,11 @@ Result<void> Bpe::add_scored_pairs(const TokenizerSpec& spec, const TokenStrings
   return {};
 }
 
-void Bpe::encode(std::string_view piece, BpeScratch& scratch, std::vector<TokenId>& ids) const {
-  while (!piece.empty()) {
+void Bpe::encode(std::string_view piece,
+                 BpeScratch& scratch,
+                 std::vector<TokenId>& ids,
+                 std::size_t max_ids) const {
+  while (!piece.empty() && ids.size() <= max_ids) {
     std::size_t n = cuts_at_spaces_ ? word_end(piece) : piece.size();
     if (n > kLongestPiece) {
       n = kLongestPiece - incomplete_utf8_tail(piece.substr(0, kLongestPiece));

@@ -37,14 +37,24 @@ class Bpe {
                             const TokenStrings& strings,
                             const TokenIndex& index);
 
-  // Appends the ids of a piece, valid UTF-8. Never a control token.
-  void encode(std::string_view piece, BpeScratch& scratch, std::vector<TokenId>& ids) const;
+  // Appends the ids of a piece, valid UTF-8. Never a control token. Stops behind the word with
+  // which ids has more than max_ids.
+  void encode(std::string_view piece,
+              BpeScratch& scratch,
+              std::vector<TokenId>& ids,
+              std::size_t max_ids = SIZE_MAX) const;
+
+  // At least so many ids come from a text. Each byte counts 1 / (length of the longest token that
+  // it occurs in), so the bytes of a token, which are each in one at least as long, count 1 at
+  // most.
+  std::size_t min_ids(std::string_view text) const;
 
  private:
   Bpe(const TokenizerSpec& spec, const TokenIndex& index);
 
   Result<void> add_merges(const TokenizerSpec& spec);
   Result<void> add_scored_pairs(const TokenizerSpec& spec, const TokenStrings& strings);
+  void weigh_bytes(const TokenStrings& strings);
   TokenId find_symbol(std::string_view text) const;
   TokenId find_or_add_symbol(std::string_view text);
 
@@ -60,6 +70,7 @@ class Bpe {
   std::vector<TokenType> types_;
   MergeTable rules_{0};
   std::array<TokenId, 256> byte_ids_;  // byte-level: the token of a byte; else its fallback token
+  std::array<uint32_t, 256> byte_weights_{};  // in 1 / kByteWeight tokens; 0: not all have a token
   // Characters that tokens contain but that are no tokens themselves: symbol n_vocab + i.
   std::map<std::string, TokenId, std::less<>> extra_symbols_;
   std::vector<std::string> extra_texts_;

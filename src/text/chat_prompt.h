@@ -12,9 +12,11 @@ namespace millrace {
 
 // Renders and tokenizes. The tokenizer names BOS and EOS, whatever the input
 // says; BOS is put in front unless the template has written it; text of the
-// input never becomes a control token. Errors: those of ChatTemplate::render.
+// input never becomes a control token. Errors: those of ChatTemplate::render and of
+// Tokenizer::encode_within.
 Result<std::vector<TokenId>> encode_chat(const ChatTemplate& chat_template,
                                          const Tokenizer& tokenizer,
-                                         ChatInput input);
+                                         ChatInput input,
+                                         std::size_t max_tokens = SIZE_MAX);
 
 }  // namespace millrace

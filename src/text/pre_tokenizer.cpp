@@ -15,18 +15,27 @@ struct Segment {
   bool is_match;
 };
 
-// Calls take(piece, is_match) for the matches of a pattern in a piece and for what lies between.
+constexpr std::size_t kPartPieces = 8192;
+
+// Calls take(piece, is_match) for the matches of a pattern in a piece and for what lies between,
+// from `start` on and for about max_segments of them. Gives where it stopped. Offsets: in the
+// piece.
 template <class Take>
-void for_each_segment(const SplitRegex& pattern,
-                      std::string_view text,
-                      Piece piece,
-                      RegexScratch& scratch,
-                      const Take& take) {
+std::size_t for_each_segment(const SplitRegex& pattern,
+                             std::string_view text,
+                             Piece piece,
+                             RegexScratch& scratch,
+                             const Take& take,
+                             std::size_t start = 0,
+                             std::size_t max_segments = SIZE_MAX) {
   // The pattern sees the piece alone: lookaround ends at its borders.
   const std::string_view subject = text.substr(piece.begin, piece.end - piece.begin);
-  std::size_t done = 0;
-  std::size_t start = 0;
+  std::size_t done = start;
   while (start <= subject.size()) {
+    if (max_segments == 0 && start == done) {
+      return done;
+    }
+    max_segments -= max_segments > 0;
     const SplitRegex::Match match = pattern.find(subject, start, scratch);
     if (match.begin == std::string_view::npos) {
       break;
@@ -47,6 +56,7 @@ void for_each_segment(const SplitRegex& pattern,
   if (done < subject.size()) {
     take(Piece{piece.begin + done, piece.end}, false);
   }
+  return subject.size();
 }
 
 // The rules are those of the reference library's SplitDelimiterBehavior.
@@ -176,16 +186,46 @@ Result<PreTokenizer> PreTokenizer::create(const std::vector<PreTokenizerStep>& s
     }
     pre_tokenizer.steps_.push_back(std::move(step));
   }
+  pre_tokenizer.goes_in_parts_ =
+      !steps.empty() && steps[0].behavior == SplitBehavior::kIsolated &&
+      std::all_of(steps.begin(), steps.end(), [](const PreTokenizerStep& step) {
+        return step.kind == PreTokenizerStep::Kind::kSplit;
+      });
   return pre_tokenizer;
 }
 
-void PreTokenizer::split(std::string_view text,
-                         bool is_first,
-                         RegexScratch& scratch,
-                         PieceList& list) const {
+bool PreTokenizer::keeps_text() const {
+  return std::all_of(steps_.begin(), steps_.end(), [](const Step& step) {
+    return step.spec.kind == PreTokenizerStep::Kind::kPrefixSpace ||
+           (step.spec.kind == PreTokenizerStep::Kind::kSplit &&
+            step.spec.behavior != SplitBehavior::kRemoved);
+  });
+}
+
+std::size_t PreTokenizer::split(std::string_view text,
+                                std::size_t begin,
+                                bool is_first,
+                                RegexScratch& scratch,
+                                PieceList& list) const {
   list.text = text;
-  list.pieces.assign(1, {0, text.size()});
-  for (const Step& step : steps_) {
+  std::size_t end = text.size();
+  std::size_t n_done = 0;
+  if (goes_in_parts_) {
+    list.pieces.clear();
+    end = for_each_segment(
+        steps_[0].pattern.front(),
+        text,
+        {0, text.size()},
+        scratch,
+        [&](Piece part, bool) { list.pieces.push_back(part); },
+        begin,
+        kPartPieces);
+    n_done = 1;
+  } else {
+    list.pieces.assign(1, {0, text.size()});
+  }
+  for (std::size_t i = n_done; i < steps_.size(); ++i) {
+    const Step& step = steps_[i];
     switch (step.spec.kind) {
       case PreTokenizerStep::Kind::kSplit:
         apply_split(step.spec, step.pattern.front(), scratch, list);
@@ -198,6 +238,7 @@ void PreTokenizer::split(std::string_view text,
         break;
     }
   }
+  return end;
 }
 
 }  // namespace millrace

@@ -32,11 +32,18 @@ class PreTokenizer {
  public:
   static Result<PreTokenizer> create(const std::vector<PreTokenizerStep>& steps);
 
-  // Fills `list` from `text`, valid UTF-8, which must outlive its use. is_first: the text is the
-  // start of the whole text (Metaspace asks).
-  void split(std::string_view text, bool is_first, RegexScratch& scratch, PieceList& list) const;
+  // Fills `list` with the pieces of `text`, valid UTF-8, which must outlive its use. is_first: the
+  // text is the start of the whole text (Metaspace asks). Of a long text perhaps with a part of
+  // them, from `begin` on: gives where the next part begins, text.size() when there is none.
+  std::size_t split(std::string_view text,
+                    std::size_t begin,
+                    bool is_first,
+                    RegexScratch& scratch,
+                    PieceList& list) const;
 
   bool is_empty() const { return steps_.empty(); }
+  // Every byte of a text is in a piece, as it is.
+  bool keeps_text() const;
 
  private:
   struct Step {
@@ -45,6 +52,7 @@ class PreTokenizer {
   };
 
   std::vector<Step> steps_;
+  bool goes_in_parts_ = false;  // nothing after the first cut looks back
 };
 
 }  // namespace millrace

@@ -14,7 +14,7 @@ Pieces split(const std::vector<PreTokenizerStep>& steps,
   EXPECT_TRUE(pre_tokenizer);
   RegexScratch scratch;
   PieceList list;
-  pre_tokenizer->split(text, is_first, scratch, list);
+  EXPECT_EQ(pre_tokenizer->split(text, 0, is_first, scratch, list), text.size());
   Pieces pieces;
   for (const PieceList::Piece piece : list.pieces) {
     pieces.emplace_back(list.text.substr(piece.begin, piece.end - piece.begin));
@@ -30,6 +30,31 @@ PreTokenizerStep pattern_step(std::string pattern,
   step.behavior = behavior;
   step.is_inverted = is_inverted;
   return step;
+}
+
+// In parts that join to the whole: lookbehind sees across their borders.
+TEST(PreTokenizer, long_texts_come_in_parts) {
+  std::string text;
+  Pieces expected;
+  for (int i = 0; i < 50'000; ++i) {
+    expected.push_back(i % 3 == 0 ? "ab" : "b");
+    text += expected.back();
+  }
+  const auto pre_tokenizer = PreTokenizer::create({pattern_step("ab|(?<=b)b")});
+  ASSERT_TRUE(pre_tokenizer);
+  RegexScratch scratch;
+  PieceList list;
+  Pieces pieces;
+  size_t largest = 0;
+  for (size_t done = 0; done < text.size();) {
+    done = pre_tokenizer->split(text, done, true, scratch, list);
+    largest = std::max(largest, list.pieces.size());
+    for (const PieceList::Piece piece : list.pieces) {
+      pieces.emplace_back(list.text.substr(piece.begin, piece.end - piece.begin));
+    }
+  }
+  EXPECT_EQ(pieces, expected);
+  EXPECT_LT(largest, 20'000u);
 }
 
 TEST(PreTokenizer, behaviors_place_the_matches) {

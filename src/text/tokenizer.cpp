@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -125,6 +126,9 @@ void spell_merges_in_bytes(std::vector<Merge>& merges) {
   }
 }
 
+// A text that leaves so much behind in the scratch has it thrown away.
+constexpr std::size_t kKeptScratchBytes = std::size_t{1} << 20;
+
 struct Scratch {
   RegexScratch regex;
   PieceList pieces;
@@ -152,17 +156,21 @@ struct Tokenizer::Parts {
 
   Result<void> fill(TokenizerSpec spec);
   void fill_added(std::vector<AddedToken> added);
-  std::vector<TokenId> encode(std::string_view text,
-                              const InputRanges& input,
-                              bool add_special) const;
-  void encode_section(std::string_view section,
-                      bool is_first,
-                      Scratch& scratch,
-                      std::vector<TokenId>& ids) const;
-  void encode_pieces(std::string_view text,
-                     bool is_first,
-                     Scratch& scratch,
-                     std::vector<TokenId>& ids) const;
+  // The ids so far; they are all there are unless they are too many.
+  struct Output {
+    std::size_t max_tokens;
+    std::vector<TokenId> ids = {};
+    std::size_t n_at_least = 0;  // known before they are made
+
+    bool is_too_long() const { return std::max(ids.size(), n_at_least) > max_tokens; }
+  };
+
+  Result<std::vector<TokenId>> encode(std::size_t max_tokens,
+                                      std::string_view text,
+                                      const InputRanges& input,
+                                      bool add_special) const;
+  void encode_section(std::string_view section, bool is_first, Scratch& scratch, Output& out) const;
+  void encode_pieces(std::string_view text, bool is_first, Scratch& scratch, Output& out) const;
 };
 
 Result<void> Tokenizer::Parts::fill(TokenizerSpec spec) {
@@ -236,50 +244,60 @@ void Tokenizer::Parts::fill_added(std::vector<AddedToken> added) {
   normalized_added.emplace(std::move(normalized), types);
 }
 
-std::vector<TokenId> Tokenizer::Parts::encode(std::string_view text,
-                                              const InputRanges& input,
-                                              bool add_special) const {
-  std::vector<TokenId> ids;
-  ids.reserve(text.size() / 3 + 8);
+Result<std::vector<TokenId>> Tokenizer::Parts::encode(std::size_t max_tokens,
+                                                      std::string_view text,
+                                                      const InputRanges& input,
+                                                      bool add_special) const {
+  Output out{max_tokens};
+  out.ids.reserve(std::min(text.size() / 3, max_tokens) + 8);
   if (add_special) {
-    ids.insert(ids.end(), prefix.begin(), prefix.end());
+    out.ids.insert(out.ids.end(), prefix.begin(), prefix.end());
   }
   const auto scratch = pool.take();
   std::size_t done = 0;
-  while (done < text.size()) {
+  while (done < text.size() && !out.is_too_long()) {
     const AddedTokens::Match match = raw_added->find(text, done, input);
     if (match.begin > done) {
-      encode_section(text.substr(done, match.begin - done), done == 0, *scratch, ids);
+      encode_section(text.substr(done, match.begin - done), done == 0, *scratch, out);
     }
     if (match.id != kNoToken) {
-      ids.push_back(match.id);
+      out.ids.push_back(match.id);
     }
     done = match.end;
   }
   if (add_special) {
-    ids.insert(ids.end(), suffix.begin(), suffix.end());
+    out.ids.insert(out.ids.end(), suffix.begin(), suffix.end());
   }
-  return ids;
+  if (text.size() > kKeptScratchBytes) {
+    *scratch = Scratch();
+  }
+  if (out.is_too_long()) {
+    return fail(ErrorCode::kContextLength,
+                "at least {} tokens, at most {} are allowed",
+                std::max(out.ids.size(), out.n_at_least),
+                max_tokens);
+  }
+  return std::move(out.ids);
 }
 
 void Tokenizer::Parts::encode_section(std::string_view section,
                                       bool is_first,
                                       Scratch& scratch,
-                                      std::vector<TokenId>& ids) const {
+                                      Output& out) const {
   const std::string_view text = normalizer->apply(section, scratch.normalized);
   if (normalized_added->is_empty()) {
-    encode_pieces(text, is_first, scratch, ids);
+    encode_pieces(text, is_first, scratch, out);
     return;
   }
   const InputRanges none;  // no control tokens here, so input may spell all of these
   std::size_t done = 0;
-  while (done < text.size()) {
+  while (done < text.size() && !out.is_too_long()) {
     const AddedTokens::Match match = normalized_added->find(text, done, none);
     if (match.begin > done) {
-      encode_pieces(text.substr(done, match.begin - done), is_first && done == 0, scratch, ids);
+      encode_pieces(text.substr(done, match.begin - done), is_first && done == 0, scratch, out);
     }
     if (match.id != kNoToken) {
-      ids.push_back(match.id);
+      out.ids.push_back(match.id);
     }
     done = match.end;
   }
@@ -288,14 +306,41 @@ void Tokenizer::Parts::encode_section(std::string_view section,
 void Tokenizer::Parts::encode_pieces(std::string_view text,
                                      bool is_first,
                                      Scratch& scratch,
-                                     std::vector<TokenId>& ids) const {
-  if (pre_tokenizer->is_empty()) {
-    bpe->encode(text, scratch.bpe, ids);
+                                     Output& out) const {
+  // Counting bytes is much quicker than encoding, but not worth it where the text surely fits.
+  const bool is_counted = text.size() > out.max_tokens;
+  const auto count = [&](std::string_view more) {
+    out.n_at_least += bpe->min_ids(more);
+    return !out.is_too_long();
+  };
+  out.n_at_least = out.ids.size();
+  if (is_counted && pre_tokenizer->keeps_text() && !count(text)) {
     return;
   }
-  pre_tokenizer->split(text, is_first, scratch.regex, scratch.pieces);
-  for (const PieceList::Piece piece : scratch.pieces.pieces) {
-    bpe->encode(scratch.pieces.text.substr(piece.begin, piece.end - piece.begin), scratch.bpe, ids);
+  if (pre_tokenizer->is_empty()) {
+    bpe->encode(text, scratch.bpe, out.ids, out.max_tokens);
+    return;
+  }
+  PieceList& list = scratch.pieces;
+  for (std::size_t done = 0; done < text.size();) {
+    done = pre_tokenizer->split(text, done, is_first, scratch.regex, list);
+    out.n_at_least = out.ids.size();
+    if (is_counted && !pre_tokenizer->keeps_text()) {
+      for (const PieceList::Piece piece : list.pieces) {
+        if (!count(list.text.substr(piece.begin, piece.end - piece.begin))) {
+          return;
+        }
+      }
+    }
+    for (const PieceList::Piece piece : list.pieces) {
+      if (out.is_too_long()) {
+        return;
+      }
+      bpe->encode(list.text.substr(piece.begin, piece.end - piece.begin),
+                  scratch.bpe,
+                  out.ids,
+                  out.max_tokens);
+    }
   }
 }
 
@@ -316,6 +361,17 @@ Result<Tokenizer> Tokenizer::create(TokenizerSpec spec) {
 std::vector<TokenId> Tokenizer::encode(std::string_view text,
                                        bool add_special,
                                        bool parse_special) const {
+  return *encode_within(SIZE_MAX, text, add_special, parse_special);
+}
+
+std::vector<TokenId> Tokenizer::encode(std::span<const TextPiece> pieces, bool add_special) const {
+  return *encode_within(SIZE_MAX, pieces, add_special);
+}
+
+Result<std::vector<TokenId>> Tokenizer::encode_within(std::size_t max_tokens,
+                                                      std::string_view text,
+                                                      bool add_special,
+                                                      bool parse_special) const {
   std::string repaired;
   if (!is_valid_utf8(text)) {
     repaired = replace_invalid_utf8(text);
@@ -325,11 +381,17 @@ std::vector<TokenId> Tokenizer::encode(std::string_view text,
   if (!parse_special) {
     input.add(0, text.size());
   }
-  return parts_->encode(text, input, add_special);
+  return parts_->encode(max_tokens, text, input, add_special);
 }
 
-std::vector<TokenId> Tokenizer::encode(std::span<const TextPiece> pieces, bool add_special) const {
+Result<std::vector<TokenId>> Tokenizer::encode_within(std::size_t max_tokens,
+                                                      std::span<const TextPiece> pieces,
+                                                      bool add_special) const {
   std::string text;
+  text.reserve(std::accumulate(
+      pieces.begin(), pieces.end(), std::size_t{0}, [](std::size_t n, const TextPiece& piece) {
+        return n + piece.text.size();
+      }));
   InputRanges input;
   for (const TextPiece& piece : pieces) {
     const std::size_t begin = text.size();
@@ -338,7 +400,7 @@ std::vector<TokenId> Tokenizer::encode(std::span<const TextPiece> pieces, bool a
       input.add(begin, text.size());
     }
   }
-  return parts_->encode(text, input, add_special);
+  return parts_->encode(max_tokens, text, input, add_special);
 }
 
 std::string Tokenizer::decode(std::span<const TokenId> ids, bool show_control) const {

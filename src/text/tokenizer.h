@@ -33,6 +33,16 @@ class Tokenizer {
   // and input can neither make a control token nor swallow part of one.
   std::vector<TokenId> encode(std::span<const TextPiece> pieces, bool add_special) const;
 
+  // The same for texts that may be far too long: as soon as there are known to be more than
+  // max_tokens, kContextLength says how many there are at least, and little has been encoded.
+  Result<std::vector<TokenId>> encode_within(std::size_t max_tokens,
+                                             std::string_view text,
+                                             bool add_special,
+                                             bool parse_special) const;
+  Result<std::vector<TokenId>> encode_within(std::size_t max_tokens,
+                                             std::span<const TextPiece> pieces,
+                                             bool add_special) const;
+
   // Valid UTF-8: each maximal broken sequence of bytes becomes one U+FFFD. Control tokens and ids
   // outside the vocabulary are empty unless show_control asks for the spelling of the former.
   std::string decode(std::span<const TokenId> ids, bool show_control = false) const;

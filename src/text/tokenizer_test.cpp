@@ -110,6 +110,43 @@ TEST(Tokenizer, pieces_read_like_the_joined_text_when_input_spells_no_control_to
   }
 }
 
+TEST(Tokenizer, a_limit_changes_no_ids_and_counts_never_too_many) {
+  std::mt19937 random(4);
+  for (const std::string& name : test_tokenizer_names()) {
+    const Tokenizer tokenizer = load(name);
+    for (int round = 0; round < 200; ++round) {
+      const std::string text = make_random_text(random, 1 + static_cast<int>(random() % 40));
+      const std::vector<TokenId> ids = tokenizer.encode(text, true, true);
+      const size_t limits[] = {0, 1, ids.size() / 2, ids.size() - 1, ids.size(), ids.size() + 1};
+      for (const size_t limit : limits) {
+        const auto within = tokenizer.encode_within(limit, text, true, true);
+        ASSERT_EQ(within.has_value(), ids.size() <= limit) << name << limit << text;
+        if (within) {
+          EXPECT_EQ(*within, ids);
+          continue;
+        }
+        EXPECT_EQ(within.error().code, ErrorCode::kContextLength);
+        const size_t n = std::stoul(within.error().message.substr(9));  // "at least N tokens"
+        EXPECT_GT(n, limit) << name << text;
+        EXPECT_LE(n, ids.size()) << name << text;
+      }
+    }
+  }
+}
+
+TEST(Tokenizer, texts_far_too_long_are_known_by_their_bytes) {
+  for (const std::string& name : test_tokenizer_names()) {
+    const Tokenizer tokenizer = load(name);
+    const std::string text(5'000'000, 'a');
+    const auto within = tokenizer.encode_within(1000, text, true, true);
+    ASSERT_FALSE(within);
+    const size_t n = std::stoul(within.error().message.substr(9));
+    EXPECT_GT(n, 100'000u) << name;
+    const std::vector<TextPiece> pieces = {{text, true}};
+    EXPECT_FALSE(tokenizer.encode_within(1000, pieces, true));
+  }
+}
+
 TEST(Tokenizer, random_input_between_control_tokens_changes_none_of_them) {
   std::mt19937 random(2);
   const Tokenizer tokenizer = load("falcon_style");
