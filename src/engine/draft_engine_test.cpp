@@ -85,5 +85,21 @@ TEST_F(DraftEngineTest, draft_model_that_fell_behind_catches_up) {
   EXPECT_EQ(rig.engine->stats().rejected_drafts, 0);
 }
 
+// Nobody who waits could start while the first one runs, so its drafts cost them nothing.
+TEST_F(DraftEngineTest, those_that_wait_do_not_stop_the_guesses_of_those_that_run) {
+  EngineOptions options = drafting_options();
+  options.max_sequences = 1;
+  TestEngine rig(target_.path(), options, target_.path());
+  std::vector<std::shared_ptr<TokenStream>> streams;
+  for (const uint64_t seed : {1U, 2U, 3U}) {
+    Request next = request(20, seed);
+    next.cache_salt = std::to_string(seed);
+    streams.push_back(rig.submit(next));
+  }
+  for (const auto& stream : streams) {
+    EXPECT_GT(read_all(*stream).at(0).finish.usage.accepted_drafts, 25);
+  }
+}
+
 }  // namespace
 }  // namespace millrace

@@ -54,7 +54,6 @@ void EngineLoop::step() {
   now_ = Clock::now();
   const TimePoint begin = now_;
   end_cancelled();
-  propose();
   StepPlan plan = scheduler_.plan();
   if (plan.is_empty()) {
     fail_stuck();
@@ -69,6 +68,7 @@ void EngineLoop::step() {
   for (const SpanPlan& span : plan.spans) {
     planned_.push_back(sequences_.at(span.sequence).get());
   }
+  propose(plan);
   const TimePoint planned = Clock::now();
   const std::span<const SpanOutput> outputs = executor_.run(plan, planned_);
   now_ = Clock::now();

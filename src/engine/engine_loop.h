@@ -4,8 +4,8 @@
 
 #include <atomic>
 #include <cstdint>
-#include <map>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "engine/engine_metrics.h"
@@ -52,14 +52,13 @@ class EngineLoop {
   void abort_all(const Error& error);
 
  private:
-  // Ordered by arrival, so that events of a step come out in the same order every time.
-  using Sequences = std::map<SequenceId, std::unique_ptr<SequenceState>>;
+  using Sequences = std::unordered_map<SequenceId, std::unique_ptr<SequenceState>>;
 
   void end_cancelled();
-  void propose();
-  int64_t collect_offers();
-  void collect_draft_tasks();
-  void draft_with_model();
+  void propose(StepPlan& plan);
+  void collect_offers();
+  void collect_draft_tasks(const StepPlan& plan);
+  void draft_with_model(const StepPlan& plan);
   static Acceptance& acceptance_of(SequenceState& sequence);
   void note_cost(const StepPlan& plan, double seconds);
   static int64_t n_accepted_of(const SpanOutput& output, int64_t n_appended);
@@ -93,8 +92,8 @@ class EngineLoop {
   AnswerLog answers_;  // for everybody without a salt
   DraftCost draft_cost_;
   std::vector<DraftTask> draft_tasks_;
-  std::vector<SequenceState*> proposing_;
-  std::vector<DraftOffer> offers_;                        // of each proposing sequence
+  std::vector<DraftOffer> offers_;                        // of each span
+  std::vector<int64_t> n_drafts_;                         // of each span
   std::vector<SequenceState*> planned_;                   // of each span
   std::vector<SpanResult> results_;                       // of each span
   std::vector<SequenceId> ended_;                         // in this step

@@ -5,16 +5,16 @@
 #include "engine/engine_loop.h"
 
 namespace millrace {
-// Guesses for the sequences that decode, as many as are worth their rows. Not while prompts are
-// computed: such a step has no time to spare.
-void EngineLoop::propose() {
-  if (speculation_.max_drafts == 0 || scheduler_.n_waiting() > 0) {
+// Guesses for sequences that decode, as many as are worth their rows. Not while prompts are
+// computed, nor when blocks ran out: such a step has nothing to spare. Those that wait and cannot
+// start in this step are no reason to hold the others up.
+void EngineLoop::propose(StepPlan& plan) {
+  if (speculation_.max_drafts == 0 || !plan.preempted.empty() ||
+      !std::ranges::all_of(planned_, &SequenceState::is_decoding)) {
     return;
   }
-  const int64_t n_decoding = collect_offers();
-  if (n_decoding < scheduler_.n_running()) {
-    return;
-  }
+  collect_offers();
+  const auto n_decoding = std::ssize(planned_);
   if (speculation_.adapts) {
     const SchedulerLimits& limits = scheduler_.limits();
     const int64_t max_rows = std::min(limits.max_batch_tokens, limits.max_logits);
@@ -22,62 +22,54 @@ void EngineLoop::propose() {
   } else {
     std::ranges::for_each(offers_, [](DraftOffer& offer) { offer.n_used = offer.n_offered; });
   }
-  draft_with_model();
+  draft_with_model(plan);
+  n_drafts_.clear();
   for (size_t i = 0; i < offers_.size(); ++i) {
-    SequenceState& sequence = *proposing_[i];
-    const auto n_drafts = std::min<int64_t>(offers_[i].n_used, std::ssize(sequence.drafts));
-    if (n_drafts > 0) {
-      scheduler_.offer_drafts(sequence.id, n_drafts);
-    } else if (offers_[i].n_used == 0) {
+    SequenceState& sequence = *planned_[i];
+    n_drafts_.push_back(std::min<int64_t>(offers_[i].n_used, std::ssize(sequence.drafts)));
+    if (offers_[i].n_offered > 0 && offers_[i].n_used == 0) {
       acceptance_of(sequence).note_unused();
     }
   }
+  scheduler_.add_drafts(plan, n_drafts_);
 }
 
 Acceptance& EngineLoop::acceptance_of(SequenceState& sequence) {
   return sequence.is_model_drafted ? sequence.model_acceptance : sequence.copy_acceptance;
 }
 
-// What each decoding sequence could draft: what followed the same tokens before, else what the
-// draft model would say. Returns how many decode.
-int64_t EngineLoop::collect_offers() {
-  proposing_.clear();
+// What each sequence could draft: what followed the same tokens before, else what the draft model
+// would say.
+void EngineLoop::collect_offers() {
   offers_.clear();
-  int64_t n_decoding = 0;
-  for (const auto& [id, state] : sequences_) {
-    SequenceState& sequence = *state;
-    if (!sequence.is_decoding) {
-      continue;
-    }
-    ++n_decoding;
-    // Nobody learns from speed what others were told: a salt keeps to itself.
-    const bool is_open = sequence.request().cache_salt.empty();
-    sequence.drafts.clear();
-    sequence.proposer.propose(
-        sequence.tokens, speculation_.max_drafts, is_open ? &answers_ : nullptr, sequence.drafts);
-    sequence.is_model_drafted = sequence.drafts.empty() && executor_.draft_model() != nullptr;
-    const int n_offered = sequence.is_model_drafted ? speculation_.max_drafts
-                                                    : static_cast<int>(sequence.drafts.size());
-    if (n_offered > 0) {
-      proposing_.push_back(&sequence);
-      offers_.push_back({.rate = acceptance_of(sequence).rate(), .n_offered = n_offered});
-    }
-  }
   const double seconds_per_row = step_cost_.seconds_per_row();
-  for (size_t i = 0; i < offers_.size() && seconds_per_row > 0; ++i) {
-    offers_[i].rows_each =
-        proposing_[i]->is_model_drafted ? draft_cost_.seconds() / seconds_per_row : 0;
+  for (SequenceState* sequence : planned_) {
+    // Nobody learns from speed what others were told: a salt keeps to itself.
+    const bool is_open = sequence->request().cache_salt.empty();
+    sequence->drafts.clear();
+    sequence->proposer.propose(
+        sequence->tokens, speculation_.max_drafts, is_open ? &answers_ : nullptr, sequence->drafts);
+    sequence->is_model_drafted = sequence->drafts.empty() && executor_.draft_model() != nullptr;
+    DraftOffer offer{.n_offered = static_cast<int>(sequence->drafts.size())};
+    if (sequence->is_model_drafted) {
+      offer.n_offered = speculation_.max_drafts;
+      offer.rows_each = seconds_per_row > 0 ? draft_cost_.seconds() / seconds_per_row : 0;
+    }
+    offer.rate = acceptance_of(*sequence).rate();
+    offers_.push_back(offer);
   }
-  return n_decoding;
 }
 
-void EngineLoop::collect_draft_tasks() {
+void EngineLoop::collect_draft_tasks(const StepPlan& plan) {
   draft_tasks_.clear();
   for (size_t i = 0; i < offers_.size(); ++i) {
-    SequenceState& sequence = *proposing_[i];
+    SequenceState& sequence = *planned_[i];
+    const SpanPlan& span = plan.spans[i];
     if (sequence.is_model_drafted && offers_[i].n_used > 0) {
       draft_tasks_.push_back({.tokens = sequence.tokens,
-                              .blocks = scheduler_.blocks_of(sequence.id),
+                              .blocks = std::span(plan.blocks)
+                                            .subspan(static_cast<size_t>(span.first_block),
+                                                     static_cast<size_t>(span.n_blocks)),
                               .n_computed = sequence.n_draft_computed,
                               .n_wanted = offers_[i].n_used,
                               .params = &sequence.request().sampling,
@@ -90,10 +82,10 @@ void EngineLoop::collect_draft_tasks() {
   }
 }
 
-void EngineLoop::draft_with_model() {
-  collect_draft_tasks();
+void EngineLoop::draft_with_model(const StepPlan& plan) {
+  collect_draft_tasks(plan);
   if (draft_tasks_.empty()) {
-    if (std::ranges::any_of(proposing_, &SequenceState::is_model_drafted)) {
+    if (std::ranges::any_of(planned_, &SequenceState::is_model_drafted)) {
       draft_cost_.note_unused();
     }
     return;
@@ -110,8 +102,8 @@ void EngineLoop::draft_with_model() {
   draft_cost_.note(n_drafts, seconds);
   auto task = draft_tasks_.begin();
   for (size_t i = 0; i < offers_.size(); ++i) {
-    if (proposing_[i]->is_model_drafted && offers_[i].n_used > 0) {
-      proposing_[i]->n_draft_computed = (task++)->n_computed;
+    if (planned_[i]->is_model_drafted && offers_[i].n_used > 0) {
+      planned_[i]->n_draft_computed = (task++)->n_computed;
     }
   }
 }

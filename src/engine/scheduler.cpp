@@ -45,46 +45,54 @@ Result<void> Scheduler::check_fit(int64_t n_prompt, int64_t max_new) const {
   return {};
 }
 
-bool Scheduler::comes_before(const Entry& a, const Entry& b) {
-  return a.priority != b.priority ? a.priority < b.priority : a.id < b.id;
+Scheduler::Entry& Scheduler::running(SequenceId id) {
+  const auto found = entries_.find(id);
+  MR_CHECK(found != entries_.end() && found->second.is_running, "sequence {} does not run", id);
+  return found->second;
 }
 
-bool Scheduler::is_listed(const std::vector<SequenceId>& ids, SequenceId id) {
-  return std::find(ids.begin(), ids.end(), id) != ids.end();
+void Scheduler::start(Entry& entry) {
+  waiting_.erase(&entry);
+  running_.insert(std::ranges::upper_bound(running_, &entry, Before()), &entry);
+  entry.is_running = true;
 }
 
-Scheduler::Entry* Scheduler::find(std::vector<Entry>& entries, SequenceId id) {
-  const auto found =
-      std::find_if(entries.begin(), entries.end(), [&](const Entry& e) { return e.id == id; });
-  return found == entries.end() ? nullptr : &*found;
-}
-
-void Scheduler::insert(std::vector<Entry>& entries, Entry entry) {
-  const auto place = std::upper_bound(entries.begin(), entries.end(), entry, comes_before);
-  entries.insert(place, std::move(entry));
+// Running or waiting, it is in neither list afterwards.
+void Scheduler::stop(Entry& entry) {
+  if (entry.is_running) {
+    running_.erase(std::ranges::lower_bound(running_, &entry, Before()));
+    entry.is_running = false;
+  } else {
+    waiting_.erase(&entry);
+  }
 }
 
 void Scheduler::submit(const SequenceSpec& spec) {
   MR_CHECK(spec.n_prompt >= 1 && spec.max_new >= 0);
   MR_CHECK(
       check_fit(spec.n_prompt, spec.max_new).has_value(), "sequence {} can never run", spec.id);
-  Entry entry{.id = spec.id,
-              .priority = spec.priority,
-              .n_prompt = spec.n_prompt,
-              .n_known = spec.n_prompt,
-              .n_limit = spec.n_prompt + spec.max_new,
-              .wants_prompt_logits = spec.wants_prompt_logits,
-              .tokens = spec.tokens,
-              .space = index_.acquire(spec.cache_namespace)};
+  const auto [place, is_new] =
+      entries_.try_emplace(spec.id,
+                           Entry{.id = spec.id,
+                                 .priority = spec.priority,
+                                 .n_prompt = spec.n_prompt,
+                                 .n_known = spec.n_prompt,
+                                 .n_limit = spec.n_prompt + spec.max_new,
+                                 .wants_prompt_logits = spec.wants_prompt_logits,
+                                 .tokens = spec.tokens,
+                                 .space = index_.acquire(spec.cache_namespace)});
+  MR_CHECK(is_new, "sequence {} is there already", spec.id);
+  Entry& entry = place->second;
   if (spec.is_twin) {
-    if (const Entry* twin = find(waiting_, spec.id - 1)) {
-      entry.keys = twin->keys;
+    if (const auto twin = entries_.find(spec.id - 1);
+        twin != entries_.end() && twin->second.n_known == spec.n_prompt) {
+      entry.keys = twin->second.keys;
     }
   }
   if (limits_.has_prefix_cache) {
     index_.extend_keys(entry.space, tokens_of(entry, 0, entry.n_known), entry.keys);
   }
-  insert(waiting_, std::move(entry));
+  waiting_.insert(&entry);
 }
 
 std::span<const TokenId> Scheduler::tokens_of(const Entry& entry,
@@ -98,34 +106,19 @@ std::span<const TokenId> Scheduler::tokens_of(const Entry& entry,
   return {entry.tokens->data() + begin, static_cast<size_t>(end - begin)};
 }
 
-// Takes it out of the list; what it computed stays in the cache.
-void Scheduler::drop(std::vector<Entry>& entries, Entry& entry) {
+// It is gone; what it computed stays in the cache.
+void Scheduler::drop(Entry& entry) {
   publish_tail(entry);
   pool_.release(entry.blocks);
   index_.release(entry.space);
-  entries.erase(entries.begin() + (&entry - entries.data()));
+  stop(entry);
+  entries_.erase(SequenceId{entry.id});
 }
 
 void Scheduler::remove(SequenceId id) {
-  for (std::vector<Entry>* entries : {&waiting_, &running_}) {
-    if (Entry* entry = find(*entries, id)) {
-      drop(*entries, *entry);
-      return;
-    }
+  if (const auto found = entries_.find(id); found != entries_.end()) {
+    drop(found->second);
   }
-}
-
-void Scheduler::offer_drafts(SequenceId id, int64_t n_drafts) {
-  Entry* entry = find(running_, id);
-  MR_CHECK(entry != nullptr && n_drafts >= 0, "sequence {} does not run", id);
-  entry->n_drafts = n_drafts;
-}
-
-std::span<const BlockId> Scheduler::blocks_of(SequenceId id) const {
-  const auto entry =
-      std::find_if(running_.begin(), running_.end(), [&](const Entry& e) { return e.id == id; });
-  MR_CHECK(entry != running_.end(), "sequence {} does not run", id);
-  return entry->blocks;
 }
 
 // Blocks it must be able to take to start running.
@@ -140,65 +133,100 @@ int64_t Scheduler::n_missing_blocks(const Entry& entry, int64_t end) const {
       blocks_for(end, limits_.block_tokens) - static_cast<int64_t>(entry.blocks.size()), 0);
 }
 
+// Prompt tokens that the next span may have. Someone always gets a piece, so that prompts end.
+int64_t Scheduler::n_prompt_tokens_allowed() const {
+  if (has_prompt_tokens_) {
+    return n_prompt_tokens_left_;
+  }
+  const bool has_others =
+      prefills_.size() > 1 || (!waiting_.empty() && n_running() < limits_.max_sequences);
+  return std::max(n_prompt_tokens_left_ - (has_others ? kSmallestChunk : 0), kSmallestChunk);
+}
+
 // The sequence's next span, if the budget has room for all of it.
 bool Scheduler::add_span(StepPlan& plan, const Entry& entry, int64_t begin) {
   const int64_t chunk = entry.wants_prompt_logits ? limits_.block_tokens : limits_.prefill_chunk;
-  const int64_t edge = (begin / chunk + 1) * chunk;
-  SpanPlan span{
-      .sequence = entry.id, .begin = begin, .count = std::min(edge, entry.n_known) - begin};
-  const bool is_complete = span.begin + span.count == entry.n_known;
-  span.is_sampling = is_complete && entry.n_known < entry.n_limit;
-  span.n_logits = entry.wants_prompt_logits ? span.count : (span.is_sampling ? 1 : 0);
-  if (plan.n_tokens + span.count > limits_.max_batch_tokens ||
+  const int64_t n_left = entry.n_known - begin;
+  int64_t count = std::min((begin / chunk + 1) * chunk - begin, n_left);
+  if (n_left > 1) {
+    const int64_t n_allowed = n_prompt_tokens_allowed();
+    if (count > n_allowed) {
+      const int64_t piece = std::min({kSmallestChunk, limits_.block_tokens, limits_.prefill_chunk});
+      count = (begin + n_allowed) / piece * piece - begin;
+    }
+  }
+  SpanPlan span{.sequence = entry.id, .begin = begin, .count = count};
+  span.is_sampling = count == n_left && entry.n_known < entry.n_limit;
+  span.n_logits = entry.wants_prompt_logits ? count : (span.is_sampling ? 1 : 0);
+  if (count <= 0 || plan.n_tokens + count > limits_.max_batch_tokens ||
       plan.n_logits + span.n_logits > limits_.max_logits) {
     return false;
   }
-  plan.n_tokens += span.count;
+  if (n_left > 1) {
+    n_prompt_tokens_left_ = std::max<int64_t>(n_prompt_tokens_left_ - count, 0);
+    has_prompt_tokens_ = true;
+  }
+  plan.n_tokens += count;
   plan.n_logits += span.n_logits;
   plan.spans.push_back(span);
+  planned_.push_back(&entry);
   return true;
 }
 
 // Gives every running sequence that is not preempted its span; returns the blocks they lack.
-int64_t Scheduler::grant_running(StepPlan& plan) {
+int64_t Scheduler::grant_running(StepPlan& plan, int64_t max_prompt_tokens) {
   plan.spans.clear();
   plan.n_tokens = plan.n_logits = 0;
+  planned_.clear();
+  prefills_.clear();
+  n_prompt_tokens_left_ = max_prompt_tokens;
+  has_prompt_tokens_ = false;
   int64_t n_missing = 0;
-  for (const bool is_decode_turn : {true, false}) {
-    for (const Entry& entry : running_) {
-      const bool is_decode = entry.n_known - entry.n_computed == 1;
-      if (is_decode == is_decode_turn && !is_listed(plan.preempted, entry.id) &&
-          add_span(plan, entry, entry.n_computed)) {
-        n_missing += n_missing_blocks(entry, plan.spans.back().begin + plan.spans.back().count);
-      }
+  const auto grant = [&](const Entry& entry) {
+    if (add_span(plan, entry, entry.n_computed)) {
+      n_missing += n_missing_blocks(entry, plan.spans.back().begin + plan.spans.back().count);
     }
+  };
+  for (const Entry* entry : running_) {
+    if (is_preempted(*entry)) {
+      continue;
+    }
+    if (entry->n_known - entry->n_computed == 1) {
+      grant(*entry);
+    } else {
+      prefills_.push_back({entry, entry->n_computed});
+    }
+  }
+  for (const Prefill& prefill : prefills_) {
+    grant(*prefill.entry);
   }
   return n_missing;
 }
 
 // Lowest priority, then least to compute again, then the youngest; never one that has its maximum.
-const Scheduler::Entry* Scheduler::choose_victim(const StepPlan& plan) const {
-  const Entry* victim = nullptr;
-  for (const Entry& entry : running_) {
-    if (reserves_maximum(entry) || is_listed(plan.preempted, entry.id)) {
+Scheduler::Entry* Scheduler::choose_victim() const {
+  Entry* victim = nullptr;
+  for (Entry* entry : running_) {
+    if (reserves_maximum(*entry) || is_preempted(*entry)) {
       continue;
     }
-    const bool is_cheaper = victim == nullptr || entry.priority > victim->priority ||
-                            (entry.priority == victim->priority &&
-                             (entry.n_computed < victim->n_computed ||
-                              (entry.n_computed == victim->n_computed && entry.id > victim->id)));
-    victim = is_cheaper ? &entry : victim;
+    const bool is_cheaper = victim == nullptr || entry->priority > victim->priority ||
+                            (entry->priority == victim->priority &&
+                             (entry->n_computed < victim->n_computed ||
+                              (entry->n_computed == victim->n_computed && entry->id > victim->id)));
+    victim = is_cheaper ? entry : victim;
   }
   return victim;
 }
 
 // Spans for the running sequences, with victims until the rest has the blocks it needs. Those that
 // reserve their maximum lack none, so whoever lacks some can itself be a victim: this ends.
-void Scheduler::make_room(StepPlan& plan) {
-  while (grant_running(plan) > picker_.n_free()) {
-    const Entry* victim = choose_victim(plan);
+void Scheduler::make_room(StepPlan& plan, int64_t max_prompt_tokens) {
+  while (grant_running(plan, max_prompt_tokens) > picker_.n_free()) {
+    Entry* victim = choose_victim();
     MR_CHECK(victim != nullptr, "no sequence to preempt, {} running", running_.size());
     plan.preempted.push_back(victim->id);
+    victim->preempting_plan = n_plans_;
     picker_.release(victim->blocks);
   }
 }
@@ -214,19 +242,22 @@ void Scheduler::assign_blocks(StepPlan& plan,
   span.n_blocks = static_cast<int64_t>(plan.blocks.size()) - span.first_block;
 }
 
-// Lengthens the spans of decoding sequences by their drafts, with what everybody else has left.
-void Scheduler::add_drafts(StepPlan& plan) {
-  for (SpanPlan& span : plan.spans) {
-    const Entry* entry = find(running_, span.sequence);
-    if (entry == nullptr || entry->n_drafts == 0 || span.count != 1 || !span.is_sampling) {
+void Scheduler::add_drafts(StepPlan& plan, std::span<const int64_t> n_drafts) {
+  const int64_t n_others = n_running() + std::ssize(plan.admitted);
+  const bool is_someone_short =
+      n_waiting() > std::ssize(plan.admitted) && n_others < limits_.max_sequences;
+  for (size_t i = 0; i < plan.spans.size() - plan.admitted.size(); ++i) {
+    SpanPlan& span = plan.spans[i];
+    const Entry& entry = *planned_[i];
+    if (n_drafts[i] == 0 || span.count != 1 || !span.is_sampling) {
       continue;
     }
-    const int64_t n_others = n_running() + static_cast<int64_t>(plan.admitted.size());
-    const int64_t n_spare_blocks = std::max<int64_t>(picker_.n_free() - n_others, 0);
+    const int64_t n_spare_blocks =
+        is_someone_short ? 0 : std::max<int64_t>(picker_.n_free() - n_others, 0);
     const int64_t n_room =
         (span.n_blocks + n_spare_blocks) * limits_.block_tokens - (span.begin + span.count);
-    const int64_t n = std::min({entry->n_drafts,
-                                entry->n_limit - entry->n_known - 1,
+    const int64_t n = std::min({n_drafts[i],
+                                entry.n_limit - entry.n_known - 1,
                                 limits_.max_batch_tokens - plan.n_tokens,
                                 limits_.max_logits - plan.n_logits,
                                 n_room});
@@ -237,8 +268,8 @@ void Scheduler::add_drafts(StepPlan& plan) {
     if (n_blocks > span.n_blocks) {  // a longer table, at the end
       const auto first = static_cast<size_t>(span.first_block);
       span.first_block = static_cast<int64_t>(plan.blocks.size());
-      for (size_t i = first; i < first + static_cast<size_t>(span.n_blocks); ++i) {
-        plan.blocks.push_back(plan.blocks[i]);
+      for (size_t at = first; at < first + static_cast<size_t>(span.n_blocks); ++at) {
+        plan.blocks.push_back(plan.blocks[at]);
       }
       picker_.pick(n_blocks - span.n_blocks, plan.blocks);
       span.n_new_blocks += n_blocks - span.n_blocks;
@@ -252,76 +283,74 @@ void Scheduler::add_drafts(StepPlan& plan) {
   }
 }
 
-StepPlan Scheduler::plan() {
+StepPlan Scheduler::plan(int64_t max_prompt_tokens) {
   StepPlan plan = std::move(spare_);
   plan.preempted.clear();
   plan.admitted.clear();
+  plan.overtaken.clear();
   plan.blocks.clear();
   plan.copies.clear();
   picker_.reset();
-  make_room(plan);
-  for (SpanPlan& span : plan.spans) {
-    const Entry& entry = *find(running_, span.sequence);
+  ++n_plans_;
+  make_room(plan, max_prompt_tokens);
+  for (size_t i = 0; i < plan.spans.size(); ++i) {
+    SpanPlan& span = plan.spans[i];
+    const Entry& entry = *planned_[i];
     assign_blocks(plan, span, entry.blocks, n_missing_blocks(entry, span.begin + span.count));
   }
   if (plan.preempted.empty()) {
     admit(plan);
   }
-  add_drafts(plan);
   return plan;
 }
 
 void Scheduler::apply_preemption(SequenceId id) {
-  Entry* running = find(running_, id);
-  MR_CHECK(running != nullptr, "sequence {} does not run", id);
-  publish_tail(*running);
-  Entry entry = std::move(*running);
-  running_.erase(running_.begin() + (running - running_.data()));
+  Entry& entry = running(id);
+  publish_tail(entry);
   counters_.n_preemptions += 1;
   pool_.release(entry.blocks);
   entry.blocks.clear();
-  entry.n_drafts = 0;
   entry.n_given_up = entry.n_computed;
   entry.n_computed = 0;
   entry.n_published = 0;
   entry.n_preemptions += 1;
-  insert(waiting_, std::move(entry));
+  stop(entry);
+  waiting_.insert(&entry);
 }
 
 void Scheduler::apply_admission(SequenceId id) {
-  Entry* waiting = find(waiting_, id);
-  MR_CHECK(waiting != nullptr, "sequence {} does not wait", id);
-  Entry entry = std::move(*waiting);
-  waiting_.erase(waiting_.begin() + (waiting - waiting_.data()));
-  insert(running_, std::move(entry));
+  const auto found = entries_.find(id);
+  MR_CHECK(found != entries_.end() && !found->second.is_running, "sequence {} does not wait", id);
+  start(found->second);
 }
 
 // The span's sequence gets the blocks that it shares and those that it will fill.
 void Scheduler::apply_blocks(const StepPlan& plan, const SpanPlan& span) {
-  Entry* entry = find(running_, span.sequence);
-  MR_CHECK(entry != nullptr, "sequence {} does not run", span.sequence);
+  Entry& entry = running(span.sequence);
   const std::span<const BlockId> table(plan.blocks.data() + span.first_block,
                                        static_cast<size_t>(span.n_blocks));
   const auto fresh = table.last(static_cast<size_t>(span.n_new_blocks));
-  if (entry->blocks.empty()) {  // just admitted
+  if (entry.blocks.empty()) {  // just admitted
     const auto shared = table.first(table.size() - fresh.size());
     pool_.touch(shared);
-    entry->n_computed = span.begin;
-    entry->n_published = static_cast<int64_t>(shared.size());
-    counters_.n_recomputed_tokens += std::max<int64_t>(entry->n_given_up - span.begin, 0);
-    if (!entry->was_admitted) {
-      entry->was_admitted = true;
-      counters_.n_prompt_tokens += entry->n_prompt;
+    entry.n_computed = span.begin;
+    entry.n_published = static_cast<int64_t>(shared.size());
+    counters_.n_recomputed_tokens += std::max<int64_t>(entry.n_given_up - span.begin, 0);
+    if (!entry.was_admitted) {
+      entry.was_admitted = true;
+      counters_.n_prompt_tokens += entry.n_prompt;
       counters_.n_cached_tokens += span.begin;
     }
-    entry->blocks.reserve(static_cast<size_t>(blocks_for(n_maximum(*entry), limits_.block_tokens)));
-    entry->blocks.assign(shared.begin(), shared.end());
+    const auto n_most = static_cast<size_t>(blocks_for(n_maximum(entry), limits_.block_tokens));
+    entry.blocks.reserve(n_most);
+    entry.keys.reserve(n_most);
+    entry.blocks.assign(shared.begin(), shared.end());
   }
   for (const BlockId block : fresh) {
     index_.forget(block);
   }
   pool_.take(fresh);
-  entry->blocks.insert(entry->blocks.end(), fresh.begin(), fresh.end());
+  entry.blocks.insert(entry.blocks.end(), fresh.begin(), fresh.end());
 }
 
 // Makes the whole blocks that it computed known to the cache; where another block holds the same,
@@ -362,11 +391,11 @@ void Scheduler::publish_tail(Entry& entry) {
 }
 
 void Scheduler::apply_span(const SpanPlan& span, const SpanResult& result) {
-  Entry& entry = *find(running_, span.sequence);
+  Entry& entry = running(span.sequence);
   MR_CHECK(entry.n_computed == span.begin, "sequence {} has moved", span.sequence);
   if (result.is_failed) {
     entry.n_computed = entry.n_published * limits_.block_tokens;
-    drop(running_, entry);
+    drop(entry);
     return;
   }
   const bool is_prompt = entry.n_computed < entry.n_prompt;
@@ -379,7 +408,7 @@ void Scheduler::apply_span(const SpanPlan& span, const SpanResult& result) {
   entry.n_known += result.n_appended;
   publish(entry);
   if (result.is_finished) {
-    drop(running_, entry);
+    drop(entry);
     return;
   }
   MR_CHECK(
@@ -401,11 +430,11 @@ void Scheduler::apply(StepPlan plan, const std::vector<SpanResult>& results) {
   for (const SequenceId id : plan.admitted) {
     apply_admission(id);
   }
+  for (const SequenceId id : plan.overtaken) {
+    ++entries_.at(id).n_overtaken;
+  }
   for (const SpanPlan& span : plan.spans) {
     apply_blocks(plan, span);
-  }
-  for (Entry& entry : running_) {
-    entry.n_drafts = 0;
   }
   for (const BlockCopy& copy : plan.copies) {  // used just now: given away later
     pool_.touch({&copy.from, 1});
@@ -419,16 +448,18 @@ void Scheduler::apply(StepPlan plan, const std::vector<SpanResult>& results) {
 
 bool Scheduler::check() const {
   std::vector<uint32_t> n_held(static_cast<size_t>(pool_.n_total()));
-  for (const Entry& entry : waiting_) {
-    if (!entry.blocks.empty() || entry.n_computed != 0) {
+  for (const Entry* waiting : waiting_) {
+    if (!waiting->blocks.empty() || waiting->n_computed != 0 || waiting->is_running ||
+        waiting->n_overtaken > limits_.max_overtakings) {
       return false;
     }
   }
-  for (const Entry& entry : running_) {
+  for (const Entry* running : running_) {
+    const Entry& entry = *running;
     for (const BlockId block : entry.blocks) {
       ++n_held[block];
     }
-    if (entry.n_published > entry.n_computed / limits_.block_tokens ||
+    if (entry.n_published > entry.n_computed / limits_.block_tokens || !entry.is_running ||
         n_missing_blocks(entry, entry.n_computed) > 0 || entry.n_computed >= entry.n_known ||
         (reserves_maximum(entry) && n_missing_blocks(entry, n_maximum(entry)) > 0)) {
       return false;
@@ -439,9 +470,8 @@ bool Scheduler::check() const {
       return false;
     }
   }
-  return pool_.check() && index_.check() &&
-         std::is_sorted(waiting_.begin(), waiting_.end(), comes_before) &&
-         std::is_sorted(running_.begin(), running_.end(), comes_before);
+  return pool_.check() && index_.check() && waiting_.size() + running_.size() == entries_.size() &&
+         std::ranges::is_sorted(running_, Before());
 }
 
 }  // namespace millrace

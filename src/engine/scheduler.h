@@ -3,8 +3,11 @@
 // it looks at tokens to find them in the cache and never at what they mean. Engine thread.
 
 #include <cstdint>
+#include <limits>
+#include <set>
 #include <span>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "base/result.h"
@@ -22,6 +25,7 @@ struct SchedulerLimits {
   int64_t max_batch_tokens = 512;  // of one step, at least prefill_chunk
   int64_t prefill_chunk = 256;     // is_chunk_size()
   int64_t max_logits = 128;        // rows of one step, at least block_tokens
+  int64_t max_overtakings = 8;     // of one that waits, by others that the cache serves
   bool has_prefix_cache = true;
   int n_key_bits = 128;  // of the cache's keys; fewer for tests
 };
@@ -58,17 +62,23 @@ struct SchedulerCounters {
 //   first token (one block when it wants prompt logits). A chunk that does not fit into what is
 //   left of the budget waits for the next step, so the edges depend on the request alone.
 // - Decodes come first, then prefill chunks, each by priority and arrival.
+// - A step's prompt tokens may be limited besides: chunks then end on smaller edges, of the same
+//   grid. The oldest prompt takes all but one such piece, which is for those behind it.
 // - A sequence is admitted only when blocks for all its tokens are free, with one more for each
 //   running sequence to grow into. It starts behind those of its tokens that the cache holds; the
-//   last one is always computed, for its logits. The next in line is overtaken only while it waits
-//   for another sequence, of no lower priority, that is computing tokens the two share. No more
-//   than max_sequences of those that wait are looked at in a step.
+//   last one is always computed, for its logits.
+// - The next in line is overtaken while it waits for another sequence, of no lower priority, that
+//   is computing tokens the two share. When it cannot start for want of blocks or budget, those
+//   behind it, of the same priority, of whose tokens the cache holds half may start before it:
+//   everyone is overtaken so max_overtakings times at most. No more than max_sequences of those
+//   that wait are looked at in a step.
 // - When running sequences need more blocks than are free, the one with the lowest priority, then
 //   the least computed tokens, gives all its blocks back, keeps its place in the queue and is
 //   computed again; nothing is admitted in that step. The third time it is admitted it gets
 //   blocks for its maximum and is not preempted any more: it can neither run short nor be made
 //   to start over, so everyone starts over at most twice.
-// - Drafts take only what the step leaves: no chunk waits and nobody is preempted for them.
+// - Drafts take only what the step leaves: no chunk waits and nobody is preempted for them, and
+//   while somebody waits for blocks they take none.
 // - A block can be found in the cache when the step that filled it is over, the unfinished last one
 //   when the prompt is complete and when the sequence ends. A block that turns out to hold the same
 //   as another is given back for the other.
@@ -84,24 +94,27 @@ class Scheduler {
   void submit(const SequenceSpec& spec);  // one that fits
   void remove(SequenceId id);             // in any state; its blocks become free
 
-  // Guesses at the tokens that follow: as many as budget, rows and free blocks allow are verified
-  // in the next step, in which the sequence must be decoding, and then forgotten.
-  void offer_drafts(SequenceId id, int64_t n_drafts);
-
-  // The block table of a running sequence; until the next apply() or remove().
-  std::span<const BlockId> blocks_of(SequenceId id) const;
-
   // Changes nothing but scratch memory. At most one plan at a time, followed by its apply().
-  StepPlan plan();
+  // max_prompt_tokens: what the step's time allows; the first prompt gets kSmallestChunk at least.
+  StepPlan plan(int64_t max_prompt_tokens = kNoLimit);
+  // Lengthens the plan's decodes by guesses at the tokens that follow, to be verified: at most
+  // n_drafts[i] for span i, as many as budget, rows and free blocks allow. Once, right after
+  // plan().
+  void add_drafts(StepPlan& plan, std::span<const int64_t> n_drafts);
   // The only thing that makes sequences move. results: one for each span.
   void apply(StepPlan plan, const std::vector<SpanResult>& results);
 
-  bool is_idle() const { return waiting_.empty() && running_.empty(); }
+  static constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+  static constexpr int64_t kSmallestChunk = 8;
+
+  bool is_idle() const { return entries_.empty(); }
   int64_t n_waiting() const { return static_cast<int64_t>(waiting_.size()); }
   int64_t n_running() const { return static_cast<int64_t>(running_.size()); }
   // The next in line; kNoSequence when nobody waits.
   static constexpr SequenceId kNoSequence = ~SequenceId{0};
-  SequenceId next_waiting() const { return waiting_.empty() ? kNoSequence : waiting_.front().id; }
+  SequenceId next_waiting() const {
+    return waiting_.empty() ? kNoSequence : (*waiting_.begin())->id;
+  }
 
   const SchedulerCounters& counters() const { return counters_; }
   const SchedulerLimits& limits() const { return limits_; }
@@ -120,14 +133,27 @@ class Scheduler {
     int64_t n_limit = 0;     // tokens there may ever be
     bool wants_prompt_logits = false;
     bool was_admitted = false;
+    bool is_running = false;
     int n_preemptions = 0;
-    int64_t n_drafts = 0;    // offered for the next step
-    int64_t n_given_up = 0;  // tokens computed when it was preempted last
+    int64_t n_overtaken = 0;
+    uint64_t preempting_plan = 0;  // the number of the last that did
+    int64_t n_given_up = 0;        // tokens computed when it was preempted last
     const std::vector<TokenId>* tokens = nullptr;
     NamespaceId space = 0;
     std::vector<Digest128> keys = {};  // of whole blocks of tokens
     std::vector<BlockId> blocks = {};
     int64_t n_published = 0;  // whole blocks, from the first on
+  };
+
+  struct Before {
+    bool operator()(const Entry* a, const Entry* b) const {
+      return a->priority != b->priority ? a->priority < b->priority : a->id < b->id;
+    }
+  };
+  // One whose prompt is being computed, and where the step begins with it.
+  struct Prefill {
+    const Entry* entry = nullptr;
+    int64_t begin = 0;
   };
 
   static constexpr int kPreemptionsBeforeReserving = 2;
@@ -136,30 +162,30 @@ class Scheduler {
   static int64_t n_maximum(const Entry& entry) {
     return entry.n_limit > entry.n_prompt ? entry.n_limit - 1 : entry.n_prompt;
   }
-  static bool comes_before(const Entry& a, const Entry& b);
-  static bool is_listed(const std::vector<SequenceId>& ids, SequenceId id);
   bool reserves_maximum(const Entry& entry) const {
     return entry.n_preemptions >= kPreemptionsBeforeReserving;
   }
   int64_t n_admission_blocks(const Entry& entry) const;
   int64_t n_missing_blocks(const Entry& entry, int64_t end) const;
-  Entry* find(std::vector<Entry>& entries, SequenceId id);
-  void insert(std::vector<Entry>& entries, Entry entry);
+  bool is_preempted(const Entry& entry) const { return entry.preempting_plan == n_plans_; }
+  Entry& running(SequenceId id);
+  void start(Entry& entry);
+  void stop(Entry& entry);
 
   std::span<const TokenId> tokens_of(const Entry& entry, int64_t begin, int64_t end) const;
   PrefixMatch find_cached(const Entry& entry);
-  bool is_being_computed(const StepPlan& plan, const Entry& entry, int64_t n_cached);
+  bool is_being_computed(const Entry& entry, int64_t n_cached);
   bool is_worth_waiting(const Entry& other,
                         int64_t n_computed,
                         const Entry& entry,
                         int64_t n_cached);
 
+  int64_t n_prompt_tokens_allowed() const;
   bool add_span(StepPlan& plan, const Entry& entry, int64_t begin);
-  int64_t grant_running(StepPlan& plan);
-  const Entry* choose_victim(const StepPlan& plan) const;
-  void make_room(StepPlan& plan);
+  int64_t grant_running(StepPlan& plan, int64_t max_prompt_tokens);
+  Entry* choose_victim() const;
+  void make_room(StepPlan& plan, int64_t max_prompt_tokens);
   void admit(StepPlan& plan);
-  void add_drafts(StepPlan& plan);
   bool try_admit(StepPlan& plan, const Entry& entry, PrefixMatch cached);
   void assign_blocks(StepPlan& plan,
                      SpanPlan& span,
@@ -172,17 +198,26 @@ class Scheduler {
   void apply_span(const SpanPlan& span, const SpanResult& result);
   void publish(Entry& entry);
   void publish_tail(Entry& entry);
-  void drop(std::vector<Entry>& entries, Entry& entry);
+  void drop(Entry& entry);
 
   SchedulerLimits limits_;
   BlockPool pool_;
   PrefixIndex index_;
   BlockPicker picker_;
-  std::vector<Entry> waiting_;  // by priority and arrival
-  std::vector<Entry> running_;  // by priority and arrival
+  std::unordered_map<SequenceId, Entry> entries_;
+  std::set<Entry*, Before> waiting_;
+  std::vector<Entry*> running_;  // in the order of Before
   SchedulerCounters counters_;
-  std::vector<BlockId> hits_;  // of find_cached()
-  StepPlan spare_;             // memory of the last plan
+
+  // Of the plan that is being made.
+  uint64_t n_plans_ = 0;
+  std::vector<const Entry*> planned_;  // of each span
+  std::vector<Prefill> prefills_;
+  int64_t n_prompt_tokens_left_ = 0;
+  bool has_prompt_tokens_ = false;
+  std::vector<BlockId> hits_;         // of find_cached()
+  std::vector<const Entry*> passed_;  // by admit()
+  StepPlan spare_;                    // memory of the last plan
 };
 
 }  // namespace millrace

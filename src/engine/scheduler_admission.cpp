@@ -10,6 +10,9 @@ namespace {
 // this part of a block. For less it is sooner done alone.
 constexpr int64_t kWorthWaiting = 4;
 
+// How many that cannot start are looked past for one that can.
+constexpr int64_t kMaxPassed = 16;
+
 }  // namespace
 
 // What of a waiting sequence's tokens the cache holds; hits_ gets the whole blocks.
@@ -45,23 +48,13 @@ bool Scheduler::is_worth_waiting(const Entry& other,
   return n_computed < end && end - n_cached >= limits_.block_tokens / kWorthWaiting;
 }
 
-bool Scheduler::is_being_computed(const StepPlan& plan, const Entry& entry, int64_t n_cached) {
+bool Scheduler::is_being_computed(const Entry& entry, int64_t n_cached) {
   if (!limits_.has_prefix_cache || entry.wants_prompt_logits) {
     return false;
   }
-  for (const Entry& other : running_) {
-    const bool is_prefill = other.n_known - other.n_computed > 1;
-    if (is_prefill && is_worth_waiting(other, other.n_computed, entry, n_cached)) {
-      return true;
-    }
-  }
-  for (size_t i = plan.spans.size() - plan.admitted.size(); i < plan.spans.size(); ++i) {
-    const Entry& other = *find(waiting_, plan.spans[i].sequence);
-    if (is_worth_waiting(other, plan.spans[i].begin, entry, n_cached)) {
-      return true;
-    }
-  }
-  return false;
+  return std::ranges::any_of(prefills_, [&](const Prefill& other) {
+    return is_worth_waiting(*other.entry, other.begin, entry, n_cached);
+  });
 }
 
 // hits_ and cached are what the cache holds of it.
@@ -79,6 +72,7 @@ bool Scheduler::try_admit(StepPlan& plan, const Entry& entry, PrefixMatch cached
     return false;
   }
   plan.admitted.push_back(entry.id);
+  prefills_.push_back({&entry, cached.n_tokens});
   for (const BlockId hit : hits_) {
     picker_.keep(hit);
   }
@@ -95,18 +89,30 @@ bool Scheduler::try_admit(StepPlan& plan, const Entry& entry, PrefixMatch cached
 }
 
 void Scheduler::admit(StepPlan& plan) {
+  passed_.clear();                                  // everyone from the first that cannot start
+  int64_t n_overtakings = limits_.max_overtakings;  // that all of them still allow
   int64_t n_seen = 0;
-  for (const Entry& entry : waiting_) {
+  for (const Entry* entry : waiting_) {
     if (n_running() + std::ssize(plan.admitted) >= limits_.max_sequences ||
-        n_seen++ >= limits_.max_sequences) {
+        plan.n_tokens >= limits_.max_batch_tokens || n_seen++ >= limits_.max_sequences ||
+        std::ssize(passed_) >= kMaxPassed ||
+        (!passed_.empty() && (n_overtakings <= 0 || entry->priority != passed_[0]->priority))) {
       return;
     }
-    const PrefixMatch cached = find_cached(entry);
-    if (is_being_computed(plan, entry, cached.n_tokens)) {
+    const PrefixMatch cached = find_cached(*entry);
+    const bool can_gain = is_being_computed(*entry, cached.n_tokens);
+    if (can_gain && passed_.empty()) {
       continue;
     }
-    if (!try_admit(plan, entry, cached)) {
-      return;
+    const bool may_start = !can_gain && (passed_.empty() || cached.n_tokens * 2 >= entry->n_known);
+    if (!may_start || !try_admit(plan, *entry, cached)) {
+      passed_.push_back(entry);
+      n_overtakings = std::min(n_overtakings, limits_.max_overtakings - entry->n_overtaken);
+    } else if (!passed_.empty()) {
+      --n_overtakings;
+      for (const Entry* passed : passed_) {
+        plan.overtaken.push_back(passed->id);
+      }
     }
   }
 }

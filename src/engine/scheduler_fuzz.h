@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <map>
 #include <random>
 
 #include "engine/fake_executor.h"
@@ -21,6 +20,7 @@ struct FuzzTotals {
   int64_t n_prompt_tokens = 0;
   int64_t n_merged_blocks = 0;
   int64_t n_copies = 0;
+  int64_t n_overtakings = 0;
   int64_t n_drafts = 0;
   int64_t n_accepted = 0;
 
@@ -33,6 +33,7 @@ struct FuzzTotals {
     n_prompt_tokens += other.n_prompt_tokens;
     n_merged_blocks += other.n_merged_blocks;
     n_copies += other.n_copies;
+    n_overtakings += other.n_overtakings;
     n_drafts += other.n_drafts;
     n_accepted += other.n_accepted;
     return *this;
@@ -41,8 +42,16 @@ struct FuzzTotals {
 
 class SchedulerFuzz {
  public:
-  SchedulerFuzz(const SchedulerLimits& limits, uint32_t seed)
-      : limits_(limits), random_(seed), scheduler_(limits), executor_(limits) {}
+  SchedulerFuzz(const SchedulerLimits& limits,
+                uint32_t seed,
+                bool has_drafts = true,
+                bool limits_step_time = true)
+      : limits_(limits),
+        random_(seed),
+        scheduler_(limits),
+        executor_(limits),
+        has_drafts_(has_drafts),
+        limits_step_time_(limits_step_time) {}
 
   void step(int max_waiting) {
     while (scheduler_.n_waiting() < max_waiting && random_() % 3 == 0) {
@@ -51,8 +60,10 @@ class SchedulerFuzz {
     if (random_() % 20 == 0) {
       cancel();
     }
-    offer_drafts();
-    StepPlan plan = scheduler_.plan();
+    max_prompt_tokens_ = limits_step_time_ && random_() % 2 == 0 ? below(3 * limits_.prefill_chunk)
+                                                                 : Scheduler::kNoLimit;
+    StepPlan plan = scheduler_.plan(max_prompt_tokens_);
+    add_drafts(plan);
     ASSERT_TRUE(scheduler_.check());
     check_plan(plan);
     std::vector<SpanResult> results = executor_.run(plan);
@@ -63,19 +74,17 @@ class SchedulerFuzz {
       }
     }
     std::vector<SequenceId> finished;
-    decoding_.clear();
     for (size_t i = 0; i < results.size(); ++i) {
       const SpanPlan& span = plan.spans[i];
       if (results[i].is_finished) {
         finished.push_back(span.sequence);
-      } else if (span.is_sampling) {
-        decoding_.push_back(span.sequence);
       }
       totals_.n_drafts += span.n_drafts;
       totals_.n_accepted +=
           span.n_drafts > 0 && !results[i].is_failed ? results[i].n_appended - 1 : 0;
     }
-    totals_.n_copies += static_cast<int64_t>(plan.copies.size());
+    totals_.n_copies += std::ssize(plan.copies);
+    totals_.n_overtakings += std::ssize(plan.overtaken);
     scheduler_.apply(std::move(plan), results);
     for (const SequenceId id : finished) {
       executor_.forget(id);
@@ -152,13 +161,17 @@ class SchedulerFuzz {
     return tokens;
   }
 
-  void offer_drafts() {
-    offered_.clear();
-    for (const SequenceId id : decoding_) {
-      if (executor_.sequences().contains(id)) {
-        offered_[id] = below(6);
-        scheduler_.offer_drafts(id, offered_[id]);
-      }
+  void add_drafts(StepPlan& plan) {
+    if (!has_drafts_) {
+      return;
+    }
+    n_drafts_.clear();
+    while (n_drafts_.size() < plan.spans.size()) {
+      n_drafts_.push_back(below(6));
+    }
+    scheduler_.add_drafts(plan, n_drafts_);
+    for (size_t i = 0; i < plan.spans.size(); ++i) {
+      ASSERT_LE(plan.spans[i].n_drafts, n_drafts_[i]);
     }
   }
 
@@ -178,15 +191,17 @@ class SchedulerFuzz {
     ASSERT_LE(plan.n_logits, limits_.max_logits);
     ASSERT_TRUE(plan.preempted.empty() || plan.admitted.empty());
     ASSERT_TRUE(!plan.is_empty() || scheduler_.is_idle()) << "a step without progress";
+    int64_t n_prompt = 0;
     for (const SpanPlan& span : plan.spans) {
       const int64_t end = span.begin + span.count - span.n_drafts;
-      ASSERT_LE(span.n_drafts, offered_[span.sequence]);
       const auto& sequence = executor_.sequences().at(span.sequence);
+      n_prompt += span.begin + 1 < sequence.n_known() ? span.count - span.n_drafts : 0;
       // The edge is the request's own: its end, or a multiple of the chunk or of a block.
       ASSERT_TRUE(end == sequence.n_known() || end % limits_.block_tokens == 0);
       ASSERT_TRUE(end == sequence.n_known() || span.n_logits == span.count ||
-                  end % limits_.prefill_chunk == 0);
+                  max_prompt_tokens_ < Scheduler::kNoLimit || end % limits_.prefill_chunk == 0);
     }
+    ASSERT_LE(n_prompt, std::max(max_prompt_tokens_, Scheduler::kSmallestChunk));
     for (const auto& [id, sequence] : executor_.sequences()) {
       ASSERT_LE(sequence.n_started, 3) << "sequence " << id << " starts over and over";
     }
@@ -197,9 +212,11 @@ class SchedulerFuzz {
   Scheduler scheduler_;
   FakeExecutor executor_;
   SequenceId next_id_ = 0;
-  std::vector<SequenceId> decoding_;
-  std::map<SequenceId, int64_t> offered_;   // drafts for this step
-  std::vector<std::vector<TokenId>> last_;  // prompts
+  const bool has_drafts_;
+  const bool limits_step_time_;
+  int64_t max_prompt_tokens_ = Scheduler::kNoLimit;  // of this step
+  std::vector<int64_t> n_drafts_;                    // offered for each span
+  std::vector<std::vector<TokenId>> last_;           // prompts
   FuzzTotals totals_;
 };
 

@@ -38,7 +38,8 @@ struct Rig {
   }
   // One step; what was planned.
   StepPlan step() {
-    StepPlan plan = scheduler.plan();
+    StepPlan plan = scheduler.plan(max_prompt_tokens);
+    scheduler.add_drafts(plan, std::vector<int64_t>(plan.spans.size(), n_drafts));
     const StepPlan copy = plan;
     const std::vector<SpanResult> results = executor.run(plan);
     scheduler.apply(std::move(plan), results);
@@ -48,6 +49,8 @@ struct Rig {
 
   Scheduler scheduler;
   FakeExecutor executor;
+  int64_t n_drafts = 0;  // offered for every span
+  int64_t max_prompt_tokens = Scheduler::kNoLimit;
 };
 
 }  // namespace millrace

@@ -16,8 +16,10 @@ TEST(SchedulerFuzzSlow, a_million_random_steps) {
                            .max_batch_tokens = 8 * (1 + seed % 5),
                            .prefill_chunk = 8,
                            .max_logits = 4 + seed % 11,
+                           .max_overtakings = seed % 4,
+                           .has_prefix_cache = seed % 5 != 0,
                            .n_key_bits = seed % 3 == 0 ? 8 : 128};
-    SchedulerFuzz fuzz(limits, seed);
+    SchedulerFuzz fuzz(limits, seed, seed % 7 != 0, seed % 2 == 0);
     for (int i = 0; i < 5'000; ++i, ++n_steps) {
       fuzz.step(1 + static_cast<int>(seed % 8));
       ASSERT_FALSE(testing::Test::HasFatalFailure()) << "seed " << seed;

@@ -204,14 +204,17 @@ TEST(Scheduler, plan_changes_nothing) {
   EXPECT_EQ(rig.scheduler.pool().n_free(), n_free);
 }
 
+// With and without cache, drafts and a limit for the time of a step.
 TEST(SchedulerFuzzTest, ten_thousand_random_steps_keep_every_block_where_it_belongs) {
   FuzzTotals all;
   for (const int64_t n_blocks : {5, 12, 40}) {
-    for (uint32_t seed = 0; seed < 4; ++seed) {
+    for (uint32_t seed = 0; seed < 8; ++seed) {
       SchedulerLimits limits = small_limits(n_blocks);
       limits.n_key_bits = seed % 2 == 0 ? 128 : 8;
-      SchedulerFuzz fuzz(limits, seed);
-      for (int i = 0; i < 850; ++i) {
+      limits.has_prefix_cache = seed % 4 != 3;
+      limits.max_overtakings = seed % 3;
+      SchedulerFuzz fuzz(limits, seed, seed != 2, seed % 2 == 0);
+      for (int i = 0; i < 450; ++i) {
         fuzz.step(6);
         ASSERT_FALSE(testing::Test::HasFatalFailure()) << "blocks " << n_blocks << " seed " << seed;
       }
@@ -227,6 +230,7 @@ TEST(SchedulerFuzzTest, ten_thousand_random_steps_keep_every_block_where_it_belo
   EXPECT_GT(all.n_cached_tokens, all.n_prompt_tokens / 10);
   EXPECT_GT(all.n_merged_blocks, 10);
   EXPECT_GT(all.n_copies, 100);
+  EXPECT_GT(all.n_overtakings, 20);
   EXPECT_GT(all.n_accepted, 500);
   EXPECT_GT(all.n_drafts, all.n_accepted);
 }
@@ -236,18 +240,109 @@ TEST(SchedulerLiveness, everyone_ends_in_bounded_steps_however_tight_the_pool) {
   constexpr int64_t kPrompt = 21;
   constexpr int64_t kNew = 20;  // 40 computed tokens, 10 blocks
   for (int64_t n_blocks = 10; n_blocks <= 30; ++n_blocks) {
-    Rig rig(small_limits(n_blocks));
-    for (SequenceId id = 0; id < 12; ++id) {
-      rig.submit({.id = id, .n_prompt = kPrompt, .max_new = kNew});
+    for (const bool has_cache : {false, true}) {
+      for (const int64_t n_drafts : {0, 3}) {
+        SchedulerLimits limits = small_limits(n_blocks);
+        limits.has_prefix_cache = has_cache;
+        Rig rig(limits);
+        rig.n_drafts = n_drafts;
+        for (SequenceId id = 0; id < 12; ++id) {
+          rig.submit({.id = id, .n_prompt = kPrompt, .max_new = kNew});
+        }
+        int steps = 0;
+        while (!rig.scheduler.is_idle()) {
+          ASSERT_LT(++steps, 12 * 3 * (3 + kNew)) << n_blocks << " blocks";
+          rig.step();
+        }
+        for (const auto& [id, sequence] : rig.executor.sequences()) {
+          EXPECT_EQ(sequence.n_known(), kPrompt + kNew);
+        }
+      }
     }
-    int steps = 0;
-    while (!rig.scheduler.is_idle()) {
-      ASSERT_LT(++steps, 12 * 3 * (3 + kNew)) << n_blocks << " blocks";
-      rig.step();
+  }
+}
+
+std::vector<TokenId> common_prompt(TokenId last) {
+  std::vector<TokenId> tokens(23, 5);
+  tokens.push_back(last);
+  return tokens;
+}
+
+// Those whose prompt is in the cache stream past a cold one that waits for blocks.
+TEST(SchedulerLiveness, a_cold_request_is_overtaken_so_many_times_and_not_once_more) {
+  for (const int64_t max_overtakings : {0, 1, 3}) {
+    SchedulerLimits limits = small_limits(20);
+    limits.max_overtakings = max_overtakings;
+    Rig rig(limits);
+    rig.submit({.id = 1, .max_new = 200 - 144}, common_prompt(1));  // leaves the rest no room
+    rig.step();
+    rig.submit({.id = 2, .n_prompt = 60, .max_new = 1});  // cold
+    std::vector<SequenceId> admitted;
+    SequenceId next = 3;
+    for (int i = 0; i < 200 && (admitted.empty() || admitted.back() != 2); ++i) {
+      if (i % 2 == 0) {
+        rig.submit({.id = next, .max_new = 2}, common_prompt(static_cast<TokenId>(next)));
+        ++next;
+      }
+      const StepPlan plan = rig.step();
+      admitted.insert(admitted.end(), plan.admitted.begin(), plan.admitted.end());
     }
-    for (const auto& [id, sequence] : rig.executor.sequences()) {
-      EXPECT_EQ(sequence.n_known(), kPrompt + kNew);
+    ASSERT_FALSE(admitted.empty());
+    EXPECT_EQ(admitted.back(), 2U);
+    EXPECT_EQ(std::ssize(admitted) - 1, max_overtakings);
+  }
+}
+
+TEST(Scheduler, a_cold_one_behind_does_not_pass_whom_the_cache_would_let_pass) {
+  Rig rig(small_limits(20));
+  rig.submit({.id = 1, .max_new = 50}, common_prompt(1));
+  for (int i = 0; i < 4; ++i) {
+    rig.step();
+  }
+  rig.submit({.id = 2, .n_prompt = 60, .max_new = 1});                   // does not fit
+  rig.submit({.id = 3, .n_prompt = 8, .max_new = 1});                    // would fit, is cold
+  rig.submit({.id = 4, .priority = 1, .max_new = 1}, common_prompt(4));  // of lower priority
+  EXPECT_THAT(rig.step().admitted, IsEmpty());
+  rig.submit({.id = 5, .max_new = 1}, common_prompt(5));
+  const StepPlan plan = rig.step();
+  EXPECT_THAT(plan.admitted, ElementsAre(5));
+  EXPECT_THAT(plan.overtaken, ElementsAre(2, 3));
+}
+
+TEST(Scheduler, drafts_take_no_block_while_somebody_waits_for_blocks) {
+  for (const bool is_waiting : {false, true}) {
+    Rig rig(small_limits(12));
+    rig.n_drafts = 6;
+    rig.submit({.id = 1, .n_prompt = 3, .max_new = 40});
+    rig.step();
+    if (is_waiting) {
+      rig.submit({.id = 2, .n_prompt = 44, .max_new = 1});
     }
+    const StepPlan plan = rig.step();  // token 4 of a block of 4
+    EXPECT_THAT(plan.admitted, IsEmpty());
+    EXPECT_EQ(plan.spans[0].n_drafts, is_waiting ? 0 : 6);
+  }
+}
+
+TEST(Scheduler, limited_prompt_tokens_go_to_the_oldest_but_for_a_piece) {
+  Rig rig(small_limits(60));
+  rig.submit({.id = 1, .n_prompt = 4, .max_new = 50});
+  rig.step();
+  rig.submit({.id = 2, .n_prompt = 100, .max_new = 5});
+  rig.submit({.id = 3, .n_prompt = 8, .max_new = 5});
+  rig.max_prompt_tokens = 12;
+  const StepPlan first = rig.step();
+  EXPECT_THAT(sequences_of(first), ElementsAre(1, 2, 3));
+  EXPECT_EQ(first.spans[1].count, 8);
+  EXPECT_EQ(first.spans[2].count, 4);
+  rig.max_prompt_tokens = 0;  // the decodes alone take too long: still a piece, for the oldest
+  const StepPlan second = rig.step();
+  EXPECT_THAT(sequences_of(second), ElementsAre(1, 2));
+  EXPECT_EQ(second.spans[1].count, 8);
+  int steps = 0;
+  while (!rig.scheduler.is_idle()) {
+    ASSERT_LT(++steps, 200);
+    rig.step();
   }
 }
 

@@ -34,6 +34,7 @@ struct BlockCopy {
 struct StepPlan {
   std::vector<SequenceId> preempted;  // give all blocks back and wait
   std::vector<SequenceId> admitted;   // start running, from where the cache ends
+  std::vector<SequenceId> overtaken;  // wait although one behind them starts; once for each
   std::vector<SpanPlan> spans;
   std::vector<BlockId> blocks;  // the block tables of all spans
   std::vector<BlockCopy> copies;
