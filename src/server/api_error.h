@@ -1,6 +1,7 @@
 #pragma once
 // What a client is told when its request cannot be served, in OpenAI's shape. Any thread.
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -9,11 +10,50 @@
 
 namespace millrace {
 
+// Every machine-readable reason; OpenAI's names where it has one. docs/api.md says what each means.
+enum class ApiCode {
+  kInvalidJson,
+  kTooManyValues,
+  kInvalidType,
+  kInvalidValue,
+  kMissingRequiredParameter,
+  kUnsupportedParameter,
+  kContextLengthExceeded,
+  kNoChatTemplate,
+  kTemplateLimit,
+  kMalformedRequest,
+  kInvalidApiKey,
+  kHostNotAllowed,
+  kOriginNotAllowed,
+  kUnknownUrl,
+  kModelNotFound,
+  kMethodNotAllowed,
+  kRequestTimeout,
+  kBodyTooLarge,
+  kUnsupportedEncoding,
+  kExpectationFailed,
+  kRateLimitExceeded,
+  kHeadersTooLarge,
+  kInternalError,
+  kUnsupportedTransferCoding,
+  kUnavailable,
+  kOverloaded,
+};
+
+struct ApiCodeRow {
+  ApiCode code;
+  int status;
+  const char* name;  // "invalid_json"
+};
+std::span<const ApiCodeRow> api_codes();  // in the order of ApiCode
+
 struct ApiError {
-  int status = 400;
+  ApiCode code = ApiCode::kInternalError;
   std::string message;
-  std::string param;  // the field at fault, "messages[1].content[0].type"; empty: none
-  std::string code;   // machine-readable, empty: none
+  std::string param = {};  // the field at fault, "messages[1].content[0].type"; empty: none
+
+  int status() const;
+  const char* code_name() const;
 };
 
 // What a function gives that can fail because of the request: Result with the
@@ -26,7 +66,9 @@ std::string error_json(const ApiError& error);
 // With Retry-After on 429 and 503, WWW-Authenticate on 401.
 HttpResponse error_response(const ApiError& error);
 
-// The engine's and the template's errors as HTTP sees them: 400, 404, 429, 500, 503.
+// The engine's and the template's errors as HTTP sees them.
 ApiError to_api_error(const Error& error);
+// What the transport refuses by itself (HttpHandler::refuse).
+ApiCode code_of_refusal(int status);
 
 }  // namespace millrace

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -14,6 +15,10 @@ namespace {
 
 constexpr size_t kShownBytes = 40;
 constexpr size_t kMaxUnread = 64;
+
+// A value takes about a hundred bytes: with this many a body takes some tens of megabytes.
+constexpr size_t kMaxValues = size_t{1} << 18;
+constexpr std::array<std::string_view, 2> kIdFields = {"prompt", "tokens"};
 
 std::string expected(std::string_view what, const Value& value) {
   return fmt::format("expected {}, got {}", what, describe(value));
@@ -41,35 +46,72 @@ std::string describe(const Value& value) {
     case ValueKind::kTuple:
     case ValueKind::kView:
       return "an array";
+    case ValueKind::kObject:  // only packed ids are
+      return "an array";
     case ValueKind::kDict:
-    case ValueKind::kObject:
       break;
   }
   return "an object";
 }
 
-ApiResult<Value> parse_body(std::string_view body) {
+ApiResult<Value> parse_body(std::string body) {
   if (body.empty()) {
     return tl::unexpected(
-        ApiError{400, "the request body is empty, a JSON object was expected", "", "invalid_json"});
+        ApiError{ApiCode::kInvalidJson, "the request body is empty, a JSON object was expected"});
   }
-  auto value = parse_strict_json(body);
-  if (!value) {
+  auto value = parse_strict_json(body, {.id_fields = kIdFields, .max_values = kMaxValues});
+  if (value) {
+    return std::move(*value);
+  }
+  if (value.error().code == ErrorCode::kResourceExhausted) {
     return tl::unexpected(
-        ApiError{400, "the request body is no JSON: " + value.error().message, "", "invalid_json"});
+        ApiError{ApiCode::kTooManyValues,
+                 "the request body is too finely divided: " + value.error().message});
   }
-  return std::move(*value);
+  return tl::unexpected(
+      ApiError{ApiCode::kInvalidJson, "the request body is no JSON: " + value.error().message});
+}
+
+bool is_array(const Value& value) {
+  return value.is_list() || token_ids_of(value) != nullptr;
+}
+
+std::vector<TokenId> take_ids(FieldReader& reader,
+                              std::string_view field,
+                              const Value& array,
+                              int64_t high) {
+  std::vector<TokenId> ids;
+  const auto fail_at = [&](size_t i, const Value& value) {
+    reader.fail_at(fmt::format("{}[{}]", field, i),
+                   expected(fmt::format("a token id from 0 to {}", high), value),
+                   value.is_int() ? ApiCode::kInvalidValue : ApiCode::kInvalidType);
+  };
+  if (auto* packed = token_ids_of(array)) {
+    ids = std::move(*packed);
+    const auto wrong = std::find_if(ids.begin(), ids.end(), [&](TokenId id) { return id > high; });
+    if (wrong != ids.end()) {
+      fail_at(static_cast<size_t>(wrong - ids.begin()), Value(int64_t{*wrong}));
+    }
+    return ids;
+  }
+  for (const Value& item : array.items()) {
+    if (!item.is_int() || item.as_int() < 0 || item.as_int() > high) {
+      fail_at(ids.size(), item);
+      break;
+    }
+    ids.push_back(static_cast<TokenId>(item.as_int()));
+  }
+  return ids;
 }
 
 FieldReader::FieldReader(const Value& object, std::string path)
     : object_(&object), path_(std::move(path)) {
   if (!object.is_dict()) {
-    error_ = ApiError{400,
+    error_ = ApiError{ApiCode::kInvalidType,
                       fmt::format("{}: {}",
                                   path_.empty() ? "the request body" : path_,
                                   expected("a JSON object", object)),
-                      path_,
-                      "invalid_type"};
+                      path_};
   }
 }
 
@@ -77,10 +119,21 @@ std::string FieldReader::path_of(std::string_view field) const {
   return path_.empty() ? std::string(field) : fmt::format("{}.{}", path_, field);
 }
 
-void FieldReader::fail_at(std::string_view field, std::string message) {
+void FieldReader::fail_at(std::string_view field, std::string_view message, ApiCode code) {
   if (!error_) {
     const std::string path = path_of(field);
-    error_ = ApiError{400, fmt::format("{}: {}", path, message), path, "invalid_value"};
+    error_ = ApiError{code, fmt::format("{}: {}", path, message), path};
+  }
+}
+
+void FieldReader::fail_expecting(std::string_view field,
+                                 std::string_view what,
+                                 const Value* value) {
+  if (value == nullptr) {
+    fail_at(
+        field, fmt::format("expected {}, got nothing", what), ApiCode::kMissingRequiredParameter);
+  } else {
+    fail_at(field, expected(what, *value), ApiCode::kInvalidType);
   }
 }
 
@@ -107,7 +160,7 @@ void FieldReader::read(std::string_view name, bool& out) {
   if (value->is_bool()) {
     out = value->as_bool();
   } else {
-    fail_at(name, expected("true or false", *value));
+    fail_expecting(name, "true or false", value);
   }
 }
 
@@ -119,7 +172,7 @@ void FieldReader::read(std::string_view name, std::string& out) {
   if (value->is_string()) {
     out = value->as_string();
   } else {
-    fail_at(name, expected("a string", *value));
+    fail_expecting(name, "a string", value);
   }
 }
 
@@ -129,7 +182,9 @@ std::optional<int64_t> FieldReader::read_integer(std::string_view name, int64_t 
     return std::nullopt;
   }
   if (!value->is_int() || value->as_int() < low || value->as_int() > high) {
-    fail_at(name, expected(fmt::format("an integer from {} to {}", low, high), *value));
+    fail_at(name,
+            expected(fmt::format("an integer from {} to {}", low, high), *value),
+            value->is_int() ? ApiCode::kInvalidValue : ApiCode::kInvalidType);
     return std::nullopt;
   }
   return value->as_int();
@@ -163,15 +218,14 @@ void FieldReader::read(std::string_view name, double low, double high, float& ou
   if (number >= low && number <= high) {
     out = static_cast<float>(number);
   } else {
-    fail_at(name, expected(fmt::format("a number from {} to {}", low, high), *value));
+    fail_at(name,
+            expected(fmt::format("a number from {} to {}", low, high), *value),
+            std::isnan(number) ? ApiCode::kInvalidType : ApiCode::kInvalidValue);
   }
 }
 
 void FieldReader::refuse(std::string_view name, std::string_view why) {
-  if (!error_) {
-    const std::string path = path_of(name);
-    error_ = ApiError{400, fmt::format("{}: {}", path, why), path, "unsupported_parameter"};
-  }
+  fail_at(name, why, ApiCode::kUnsupportedParameter);
 }
 
 void FieldReader::ignore(std::initializer_list<std::string_view> names) {

@@ -9,10 +9,17 @@
 #include <string_view>
 #include <vector>
 
+#include "base/types.h"
 #include "server/api_error.h"
 #include "text/value.h"
 
 namespace millrace {
+
+// What every body has.
+struct BodyFields {
+  std::string model;
+  std::vector<std::string> unknown;  // names of fields that nobody has read
+};
 
 class FieldReader {
  public:
@@ -36,7 +43,11 @@ class FieldReader {
   void ignore(std::initializer_list<std::string_view> names);
 
   // Keeps the first mistake. Field: relative to this object, "stop[2]".
-  void fail_at(std::string_view field, std::string message);
+  void fail_at(std::string_view field,
+               std::string_view message,
+               ApiCode code = ApiCode::kInvalidValue);
+  // The same for a value of another type, null when there is none: "expected WHAT, got nothing".
+  void fail_expecting(std::string_view field, std::string_view what, const Value* value);
   void adopt(const FieldReader& nested);
 
   std::string path_of(std::string_view field) const;
@@ -44,6 +55,15 @@ class FieldReader {
   const std::optional<ApiError>& error() const { return error_; }
   // Names that nobody has asked for, the first few of them.
   std::vector<std::string> unread() const;
+  // At the end: the request, or the first mistake in it.
+  template <class Parsed>
+  ApiResult<Parsed> finish(Parsed request) const {
+    if (error_) {
+      return tl::unexpected(*error_);
+    }
+    request.fields.unknown = unread();
+    return request;
+  }
 
  private:
   std::optional<int64_t> read_integer(std::string_view name, int64_t low, int64_t high);
@@ -54,8 +74,17 @@ class FieldReader {
   std::optional<ApiError> error_;
 };
 
-// A request's body as JSON, strictly; what it holds is the reader's matter.
-ApiResult<Value> parse_body(std::string_view body);
+// A request's body as JSON, strictly; what it holds is the reader's matter. Arrays of ids in
+// "prompt" and "tokens" are packed (strict_json.h). The text is freed on return.
+ApiResult<Value> parse_body(std::string body);
+
+// An array, packed or not.
+bool is_array(const Value& value);
+// The ids of an array, moved out of a packed one. Each is 0 to high, or a mistake.
+std::vector<TokenId> take_ids(FieldReader& reader,
+                              std::string_view field,
+                              const Value& array,
+                              int64_t high);
 
 // For messages: "an integer", "the string \"abc\"", "an object"; long strings
 // are cut.

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <charconv>
 #include <ctime>
 #include <utility>
@@ -11,6 +10,7 @@
 #include "server/answer_id.h"
 #include "server/service.h"
 #include "server/sse.h"
+#include "server/unsupported_fields.h"
 
 namespace millrace {
 namespace {
@@ -31,7 +31,7 @@ void read_stop(FieldReader& reader, std::vector<std::string>& out) {
   }
   const auto add = [&](const Value& item, const std::string& name) {
     if (!item.is_string()) {
-      reader.fail_at(name, fmt::format("expected a string, got {}", describe(item)));
+      reader.fail_expecting(name, "a string", &item);
     } else if (item.as_string().empty() || item.as_string().size() > kMaxStopBytes) {
       reader.fail_at(
           name,
@@ -58,21 +58,10 @@ void read_stop_tokens(FieldReader& reader, std::vector<TokenId>& out) {
     return;
   }
   if (!tokens->is_list()) {
-    reader.fail_at("stop_token_ids",
-                   fmt::format("expected an array of token ids, got {}", describe(*tokens)));
-    return;
-  }
-  if (!check_count(reader, "stop_token_ids", tokens->items().size(), kMaxStopTokens, "token ids")) {
-    return;
-  }
-  for (size_t i = 0; i < tokens->items().size(); ++i) {
-    const Value& token = tokens->items()[i];
-    if (!token.is_int() || token.as_int() < 0 || token.as_int() > INT32_MAX) {
-      reader.fail_at(fmt::format("stop_token_ids[{}]", i),
-                     fmt::format("expected a token id, got {}", describe(token)));
-      return;
-    }
-    out.push_back(static_cast<TokenId>(token.as_int()));
+    reader.fail_expecting("stop_token_ids", "an array of token ids", tokens);
+  } else if (check_count(
+                 reader, "stop_token_ids", tokens->items().size(), kMaxStopTokens, "token ids")) {
+    out = take_ids(reader, "stop_token_ids", *tokens, INT32_MAX);
   }
 }
 
@@ -82,9 +71,7 @@ void read_logit_bias(FieldReader& reader, std::vector<LogitBias>& out) {
     return;
   }
   if (!biases->is_dict()) {
-    reader.fail_at(
-        "logit_bias",
-        fmt::format("expected an object of token ids with their bias, got {}", describe(*biases)));
+    reader.fail_expecting("logit_bias", "an object of token ids with their bias", biases);
     return;
   }
   if (!check_count(reader, "logit_bias", biases->as_dict().size(), kMaxLogitBias, "token ids")) {
@@ -147,44 +134,13 @@ void read_sampling(FieldReader& reader, SamplingParams& sampling) {
   read_logit_bias(reader, sampling.logit_bias);
 }
 
-struct RefusedField {
-  std::string_view name;
-  std::string_view why;
-};
-
-// Fields of this and of other servers that change the answer: refused rather than ignored.
-constexpr std::array kRefusedFields = {
-    RefusedField{"guided_json", "constrained output is not supported yet"},
-    RefusedField{"guided_regex", "constrained output is not supported yet"},
-    RefusedField{"guided_choice", "constrained output is not supported yet"},
-    RefusedField{"guided_grammar", "constrained output is not supported yet"},
-    RefusedField{"structured_outputs", "constrained output is not supported yet"},
-    RefusedField{"grammar", "constrained output is not supported yet"},
-    RefusedField{"json_schema", "constrained output is not supported yet"},
-    RefusedField{"use_beam_search", "beam search is not supported"},
-    RefusedField{"bad_words", "is not supported (logit_bias bans single tokens)"},
-    RefusedField{"allowed_token_ids", "is not supported (logit_bias favours single tokens)"},
-    RefusedField{"prompt_logprobs", "is not supported (\"echo\": true with logprobs gives them)"},
-    RefusedField{"truncate_prompt_tokens", "prompts are never cut"},
-};
-
-void refuse_unsupported(FieldReader& reader) {
-  for (const RefusedField& field : kRefusedFields) {
-    const Value* value = reader.take(field.name);
-    if (value != nullptr && !(value->is_bool() && !value->as_bool())) {
-      reader.refuse(field.name, field.why);
-    }
-  }
+void refuse_other_values(FieldReader& reader) {
+  refuse_unsupported(reader, unsupported_in_all());
   const Value* format = reader.take("response_format");
   if (format != nullptr && format->string_or("type", "") != "text") {
     reader.refuse("response_format",
                   "only {\"type\": \"text\"} is supported, "
                   "constrained output is not yet");
-  }
-  bool keeps_stop = false;
-  reader.read("include_stop_str_in_output", keeps_stop);
-  if (keeps_stop) {
-    reader.refuse("include_stop_str_in_output", "the stop string is never part of the answer");
   }
   bool skips_control = true;
   reader.read("skip_special_tokens", skips_control);
@@ -251,7 +207,7 @@ class GenerationSource : public ReplySource {
     if (finish.reason == FinishReason::kError) {
       failure_ = to_api_error(finish.error);
     } else if (finish.reason == FinishReason::kCancelled) {
-      failure_ = ApiError{503, "the server ended this request to shut down", "", "unavailable"};
+      failure_ = ApiError{ApiCode::kUnavailable, "the server ended this request to shut down"};
     } else {
       writer_->finish(choice, finish, out);
     }
@@ -269,7 +225,7 @@ class GenerationSource : public ReplySource {
     cancel();
     is_finished_ = true;
     if (streams_) {
-      response.status = failure_->status;  // the head is out: only for the counters
+      response.status = failure_->status();  // the head is out: only for the counters
       append_sse(response.body, error_json(*failure_));
       response.body += kSseDone;
     } else {
@@ -292,42 +248,63 @@ class GenerationSource : public ReplySource {
   bool is_finished_ = false;
 };
 
-// What the client calls the field of Request that is at fault.
-std::string client_name(const std::string& field, std::string prompt_name) {
-  if (field == "prompt") {
-    return prompt_name;
+// The engine's mistake in the client's words: its field of JSON as param and first in the message.
+ApiError to_api_error(const RequestFault& fault,
+                      const GenerationFields& fields,
+                      std::string prompt_name) {
+  ApiError error = to_api_error(fault.error);
+  std::string& message = error.message;
+  std::string engine_name = fault.field;
+  if (fault.field == "prompt") {
+    error.param = std::move(prompt_name);
+  } else if (fault.field == "max_tokens") {
+    error.param = fields.max_tokens_name;
+  } else if (fault.field == "stop_tokens") {
+    error.param = "stop_token_ids";
+  } else if (fault.field == "n_logprobs") {
+    error.param = engine_name = "logprobs";
+  } else if (fault.field == "sampling") {  // the message begins with the parameter
+    error.param = engine_name = message.substr(0, message.find(' '));
+  } else {
+    error.param = fault.field;
   }
-  if (field == "stop_tokens") {
-    return "stop_token_ids";
+  if (message.starts_with(engine_name)) {
+    message.replace(0, engine_name.size(), error.param);
+  } else {
+    message = fmt::format("{}: {}", error.param, message);
   }
-  // The other sampling parameters are in their ranges since they were read.
-  return field == "sampling" ? "logit_bias" : field;
+  constexpr std::string_view kInBrackets = "(max_tokens)";
+  if (const size_t at = message.find(kInBrackets); at != std::string::npos) {
+    message.replace(at, kInBrackets.size(), fmt::format("({})", fields.max_tokens_name));
+  }
+  return error;
 }
 
 // Everything that can be wrong with the requests together or with one of them.
 std::optional<ApiError> find_mistake(const std::vector<Request>& requests,
+                                     const GenerationFields& fields,
                                      const RequestLimits& limits,
                                      std::string_view prompt_field) {
   const int64_t n = requests.front().n;
   const int64_t n_answers = static_cast<int64_t>(requests.size()) * n;
   if (n_answers > limits.max_waiting) {
-    return ApiError{400,
-                    fmt::format("expected at most {} answers of one request, as many as may wait "
-                                "(--max-waiting), got {} prompts with n = {}: {}",
+    const std::string_view field = requests.size() > 1 ? prompt_field : "n";
+    return ApiError{ApiCode::kInvalidValue,
+                    fmt::format("{}: expected at most {} answers of one request, as many as may "
+                                "wait (--max-waiting), got {} prompts with n = {}: {}",
+                                field,
                                 limits.max_waiting,
                                 requests.size(),
                                 n,
                                 n_answers),
-                    requests.size() > 1 ? std::string(prompt_field) : "n",
-                    "invalid_value"};
+                    std::string(field)};
   }
   for (size_t i = 0; i < requests.size(); ++i) {
     if (auto fault = find_fault(requests[i], limits)) {
-      ApiError error = to_api_error(fault->error);
-      error.param = client_name(
-          fault->field,
+      return to_api_error(
+          *fault,
+          fields,
           requests.size() > 1 ? fmt::format("{}[{}]", prompt_field, i) : std::string(prompt_field));
-      return error;
     }
   }
   return std::nullopt;
@@ -352,9 +329,25 @@ void read_generation_fields(FieldReader& reader, GenerationFields& fields) {
   reader.read("ignore_eos", request.ignore_eos);
   reader.read("priority", -kMaxPriority, kMaxPriority, request.priority);
   reader.read("cache_salt", request.cache_salt);
-  refuse_unsupported(reader);
+  refuse_other_values(reader);
   // Who asks, and hints about where and how fast: nothing here depends on them.
   reader.ignore({"user", "safety_identifier", "prompt_cache_key", "service_tier", "metadata"});
+}
+
+void read_max_tokens(FieldReader& reader, GenerationFields& fields, int64_t low) {
+  for (const std::string_view name : {"max_tokens", "max_completion_tokens"}) {
+    if (reader.take(name) != nullptr) {
+      fields.max_tokens_name = name;
+      reader.read(name, low, INT32_MAX, fields.request.max_tokens);
+    }
+  }
+}
+
+ApiError too_long(const Error& error, std::string param) {
+  ApiError result = to_api_error(error);
+  result.message = fmt::format("{}: {}", param, error.message);
+  result.param = std::move(param);
+  return result;
 }
 
 AnswerHead make_answer_head(std::string_view prefix, GenerationFields& fields) {
@@ -386,7 +379,7 @@ ApiResult<Reply> answer_generation(Call& call,
   for (size_t i = 0; i < prompts.size(); ++i) {
     requests[i].prompt = std::move(prompts[i]);
   }
-  if (auto mistake = find_mistake(requests, engine.limits(), prompt_field)) {
+  if (auto mistake = find_mistake(requests, fields, engine.limits(), prompt_field)) {
     return tl::unexpected(std::move(*mistake));
   }
   std::vector<GenerationSource::Part> parts;

@@ -18,9 +18,9 @@ namespace millrace {
 
 class Service;
 
-struct GenerationFields {
-  Request request;  // without the prompt
-  std::string model;
+struct GenerationFields : BodyFields {
+  Request request;                                  // without the prompt
+  std::string_view max_tokens_name = "max_tokens";  // as the client called it
   bool streams = false;
   bool include_usage = false;
 };
@@ -28,6 +28,11 @@ struct GenerationFields {
 // model, stream, stream_options, n, seed, stop, sampling parameters, priority and their extensions;
 // refuses by name what would change the answer and is not supported.
 void read_generation_fields(FieldReader& reader, GenerationFields& fields);
+// max_tokens and its newer name max_completion_tokens, which wins.
+void read_max_tokens(FieldReader& reader, GenerationFields& fields, int64_t low);
+
+// What Tokenizer::encode_within said of a text at param.
+ApiError too_long(const Error& error, std::string param);
 
 // Id, time, model and seed of an answer. Draws the seed of a request that has
 // none, so that it can be reported and all prompts of the request share it.

@@ -134,22 +134,42 @@ TEST_F(SmallQueueTest, more_answers_than_may_ever_wait_are_the_requests_mistake)
 }
 
 TEST_F(GenerationTest, mistakes_that_only_the_engine_finds_name_the_field) {
-  const std::pair<const char*, const char*> cases[] = {
-      {R"({"prompt":[1,99999999]})", "prompt"},
-      {R"({"prompt":[[1],[2,99999999]]})", "prompt[1]"},
-      {R"({"prompt":[1],"max_tokens":1000000})", "prompt"},
-      {R"({"prompt":[1],"stop_token_ids":[99999999]})", "stop_token_ids"},
-      {R"({"prompt":[1],"logit_bias":{"99999999":1}})", "logit_bias"},
-      {R"({"prompt":[1],"max_tokens":3,"min_tokens":4})", "min_tokens"},
-      {R"({"prompt":[1],"temperature":NaN})", ""},
-      {R"({"prompt":[1],"temperature":1e999})", ""},
+  struct Case {
+    const char* body;
+    const char* param;
+    const char* begin;  // of the message
+    const char* code = "invalid_value";
   };
-  for (const auto& [body, param] : cases) {
-    const Exchange answer = ask("/v1/completions", body);
-    EXPECT_EQ(answer.response.status, 400) << body;
+  const std::string long_text = R"({"prompt":")" + std::string(200'000, 'a') + "\"}";
+  const std::string long_list = R"({"prompt":["a",")" + std::string(200'000, 'a') + "\"]}";
+  const Case cases[] = {
+      {R"({"prompt":[1,99999999]})", "prompt", "prompt[1] is token"},
+      {R"({"prompt":[[1],[2,99999999]]})", "prompt[1]", "prompt[1][1] is token"},
+      {R"({"prompt":[1],"max_tokens":1000000})",
+       "prompt",
+       "prompt: the window is",
+       "context_length_exceeded"},
+      {long_text.c_str(), "prompt", "prompt: at least ", "context_length_exceeded"},
+      {long_list.c_str(), "prompt[1]", "prompt[1]: at least ", "context_length_exceeded"},
+      {R"({"prompt":[1],"stop_token_ids":[99999999]})",
+       "stop_token_ids",
+       "stop_token_ids[0] is token"},
+      {R"({"prompt":[1],"logit_bias":{"99999999":1}})", "logit_bias", "logit_bias names"},
+      {R"({"prompt":[1],"max_tokens":3,"min_tokens":4})", "min_tokens", "min_tokens must"},
+      {R"({"prompt":[1],"temperature":NaN})", "", "the request body is no JSON", "invalid_json"},
+      {R"({"prompt":[1],"temperature":1e999})", "", "the request body is no JSON", "invalid_json"},
+  };
+  for (const Case& one : cases) {
+    const Exchange answer = ask("/v1/completions", one.body);
+    EXPECT_EQ(answer.response.status, 400) << one.body;
     const json error = json::parse(answer.response.body)["error"];
-    EXPECT_EQ(error["param"].is_null() ? "" : error["param"].get<std::string>(), param) << error;
+    EXPECT_EQ(error["param"].is_null() ? "" : error["param"].get<std::string>(), one.param);
+    EXPECT_EQ(error["message"].get<std::string>().rfind(one.begin, 0), 0u) << error;
+    EXPECT_EQ(error["code"], one.code);
   }
+  const Exchange renamed =
+      ask("/v1/completions", R"({"prompt":[1],"max_completion_tokens":1000000})");
+  EXPECT_NE(renamed.response.body.find("(max_completion_tokens)"), std::string::npos);
   EXPECT_EQ(engine_.engine->stats().prompt_tokens,
             0);  // not even the good ones were started
 }

@@ -36,7 +36,7 @@ Reply answer(const Route& route, Call& call) {
     return reply ? std::move(*reply) : Reply{error_response(reply.error()), nullptr, false};
   } catch (const std::exception& error) {
     log_error("[http] {} failed: {}", route.path, error.what());
-    return {error_response({500, "internal error", "", ""}), nullptr, false};
+    return {error_response({ApiCode::kInternalError, "internal error"}), nullptr, false};
   }
 }
 
@@ -122,7 +122,7 @@ HttpHandler Service::handler() {
   handler.refuse = [this](int status, std::string_view reason) {
     count("", status);
     log_debug("[http] - {} {}", status, reason);
-    HttpResponse response = error_response({status, std::string(reason), "", ""});
+    HttpResponse response = error_response({code_of_refusal(status), std::string(reason)});
     append(response.headers, headers_of_every_answer({}));
     return response;
   };
@@ -156,23 +156,20 @@ bool Service::serves_model(std::string_view name) const {
 }
 
 ApiError Service::unknown_model(std::string_view name) const {
-  return {404,
+  return {ApiCode::kModelNotFound,
           fmt::format("model: '{}' is not served here; there is {} (--alias adds names)",
                       name.substr(0, kShownBytes),
                       fmt::join(options_.model_names, ", ")),
-          "model",
-          "model_not_found"};
+          "model"};
 }
 
-ApiResult<void> Service::accept(std::string_view path,
-                                std::string& model,
-                                const std::vector<std::string>& unknown_fields) {
-  if (model.empty()) {
-    model = options_.model_names.front();
-  } else if (!serves_model(model)) {
-    return tl::unexpected(unknown_model(model));
+ApiResult<void> Service::accept(std::string_view path, BodyFields& fields) {
+  if (fields.model.empty()) {
+    fields.model = options_.model_names.front();
+  } else if (!serves_model(fields.model)) {
+    return tl::unexpected(unknown_model(fields.model));
   }
-  warn_unknown_fields(path, unknown_fields);
+  warn_unknown_fields(path, fields.unknown);
   return {};
 }
 
@@ -194,8 +191,8 @@ void Service::warn_unknown_fields(std::string_view path, const std::vector<std::
 // Everything that the headers alone decide, so that nobody uploads a body in vain.
 std::optional<HttpResponse> Service::admit(const HttpRequest& head) {
   const RouteMatch match = match_route(head.method, head.path);
-  const auto refuse = [&](ApiError error) {
-    count(match.route != nullptr ? match.route->path : "", error.status);
+  const auto refuse = [&](const ApiError& error) {
+    count(match.route != nullptr ? match.route->path : "", error.status());
     return error_response(error);
   };
   for (const auto& error : {check_host(head), check_origin(head)}) {
@@ -207,38 +204,33 @@ std::optional<HttpResponse> Service::admit(const HttpRequest& head) {
     return preflight(head, "GET, HEAD, POST, OPTIONS");
   }
   if (match.allow.empty()) {
-    return refuse({404,
-                   fmt::format("there is no {} here", head.path.substr(0, kShownBytes)),
-                   "",
-                   "unknown_url"});
+    return refuse({ApiCode::kUnknownUrl,
+                   fmt::format("there is no {} here", head.path.substr(0, kShownBytes))});
   }
   if (head.method == "OPTIONS") {
     return preflight(head, match.allow);
   }
   if (match.route == nullptr) {
-    HttpResponse response = refuse(
-        {405, fmt::format("{} takes {}, not {}", head.path, match.allow, head.method), "", ""});
+    HttpResponse response =
+        refuse({ApiCode::kMethodNotAllowed,
+                fmt::format("{} takes {}, not {}", head.path, match.allow, head.method)});
     response.headers.push_back({"Allow", match.allow});
     return response;
   }
   const std::string* authorization = head.header("authorization");
   if (!match.route->is_public && !options_.keys.allows(authorization ? *authorization : "")) {
-    return refuse({401,
-                   "the header 'Authorization: Bearer KEY' is missing or its key is not known",
-                   "",
-                   "invalid_api_key"});
+    return refuse({ApiCode::kInvalidApiKey,
+                   "the header 'Authorization: Bearer KEY' is missing or its key is not known"});
   }
   const std::string* encoding = head.header("content-encoding");
   if (encoding != nullptr && !equals_ignoring_case(*encoding, "identity")) {
     return refuse(
-        {415,
-         fmt::format("Content-Encoding {} is not supported: send the body as it is", *encoding),
-         "",
-         "unsupported_encoding"});
+        {ApiCode::kUnsupportedEncoding,
+         fmt::format("Content-Encoding {} is not supported: send the body as it is", *encoding)});
   }
   if (match.route->needs_engine) {
     if (const std::string reason = unready_reason(); !reason.empty()) {
-      return refuse({503, reason, "", "unavailable"});
+      return refuse({ApiCode::kUnavailable, reason});
     }
   }
   return std::nullopt;
@@ -247,7 +239,7 @@ std::optional<HttpResponse> Service::admit(const HttpRequest& head) {
 Reply Service::handle(HttpRequest request, const Waker& wake) {
   const RouteMatch match = match_route(request.method, request.path);
   if (match.route == nullptr) {  // admit lets no such request through
-    return {error_response({404, "not found", "", ""}), nullptr, false};
+    return {error_response({ApiCode::kUnknownUrl, "not found"}), nullptr, false};
   }
   const std::string rest(match.rest);
   std::vector<HttpHeader> headers = headers_of_every_answer(request);
@@ -269,9 +261,7 @@ Reply Service::handle(HttpRequest request, const Waker& wake) {
 
 void Service::conclude(const Route& route, std::string_view request, int status) const {
   count(route.path, status);
-  if (!route.is_public) {
-    log_debug("[http] {} {}", request, status);
-  }
+  log_debug("[http] {} {}", request, status);
 }
 
 bool Service::is_allowed_origin(std::string_view origin) const {
@@ -296,12 +286,10 @@ std::optional<ApiError> Service::check_host(const HttpRequest& request) const {
   if (is_known) {
     return std::nullopt;
   }
-  return ApiError{403,
+  return ApiError{ApiCode::kHostNotAllowed,
                   fmt::format("Host {} is no name of this server: let the proxy send 'Host: "
                               "localhost', or allow its pages with --allow-origin",
-                              host->substr(0, kShownBytes)),
-                  "",
-                  "host_not_allowed"};
+                              host->substr(0, kShownBytes))};
 }
 
 // A page from elsewhere must not even start work here, whether or not it could
@@ -311,11 +299,9 @@ std::optional<ApiError> Service::check_origin(const HttpRequest& request) const 
   if (origin == nullptr || !is_cross_origin(request, *origin) || is_allowed_origin(*origin)) {
     return std::nullopt;
   }
-  return ApiError{403,
+  return ApiError{ApiCode::kOriginNotAllowed,
                   fmt::format("pages of {} may not use this server (--allow-origin)",
-                              origin->substr(0, kShownBytes)),
-                  "",
-                  "origin_not_allowed"};
+                              origin->substr(0, kShownBytes))};
 }
 
 HttpResponse Service::preflight(const HttpRequest& request, const std::string& allow) const {

@@ -13,6 +13,7 @@
 #include "base/metrics.h"
 #include "server/api_error.h"
 #include "server/api_keys.h"
+#include "server/field_reader.h"
 #include "server/http.h"
 
 namespace millrace {
@@ -54,12 +55,9 @@ class Service {
   bool serves_model(std::string_view name) const;
   ApiError unknown_model(std::string_view name) const;
 
-  // What every endpoint does with the model and the unread fields of a body: no
-  // model becomes the first name, one that is not served here is an error,
-  // unknown fields are logged.
-  ApiResult<void> accept(std::string_view path,
-                         std::string& model,
-                         const std::vector<std::string>& unknown_fields);
+  // No model becomes the first name, one that is not served here is an error, unknown fields are
+  // logged.
+  ApiResult<void> accept(std::string_view path, BodyFields& fields);
 
  private:
   class AnswerInProgress;

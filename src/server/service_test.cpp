@@ -203,7 +203,7 @@ TEST(Service, unknown_models_are_answered_with_the_known_names) {
   EXPECT_TRUE(service.serves_model("second"));
   EXPECT_FALSE(service.serves_model("gpt-3.5-turbo"));
   const ApiError error = service.unknown_model("gpt-3.5-turbo");
-  EXPECT_EQ(error.status, 404);
+  EXPECT_EQ(error.status(), 404);
   EXPECT_NE(error.message.find("first, second"), std::string::npos);
 }
 

@@ -5,32 +5,25 @@
 #include "engine/engine.h"
 #include "server/api/chat_request.h"
 #include "server/api/endpoints.h"
-#include "server/service.h"
+#include "server/api/read_request.h"
 
 namespace millrace {
 
 ApiResult<Reply> create_chat_completion(Call& call) {
-  const auto body = parse_body(call.request.body);
-  if (!body) {
-    return tl::unexpected(body.error());
-  }
-  auto request = parse_chat_request(*body);
+  auto request = read_request(call, parse_chat_request);
   if (!request) {
     return tl::unexpected(request.error());
   }
-  Service& service = call.service;
-  GenerationFields& fields = request->fields;
-  auto accepted = service.accept(call.request.path, fields.model, request->unknown_fields);
-  if (!accepted) {
-    return tl::unexpected(accepted.error());
-  }
-  auto prompt = encode_conversation(*service.engine(), request->conversation);
+  const Engine& engine = *call.service.engine();
+  auto prompt =
+      encode_conversation(engine, std::move(request->conversation), engine.info().max_model_len);
   if (!prompt) {
     return tl::unexpected(prompt.error());
   }
+  GenerationFields& fields = request->fields;
   const AnswerHead head = make_answer_head("chatcmpl-", fields);
   auto writer = make_chat_writer(
-      head, answer_options(service, fields, fields.request.n), service.engine()->tokenizer());
+      head, answer_options(call.service, fields, fields.request.n), engine.tokenizer());
   std::vector<std::vector<TokenId>> prompts;
   prompts.push_back(std::move(*prompt));
   return answer_generation(call, fields, "messages", std::move(prompts), std::move(writer));

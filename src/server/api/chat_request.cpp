@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/engine.h"
+#include "server/unsupported_fields.h"
 #include "text/chat_prompt.h"
 
 namespace millrace {
@@ -23,35 +24,34 @@ void check_parts(FieldReader& reader, const Value& parts, const std::string& pat
     const Value* type = part.find("type");
     const Value* text = part.find("text");
     if (!part.is_dict()) {
-      reader.fail_at(at, fmt::format("expected an object, got {}", describe(part)));
-    } else if (type == nullptr || !type->is_string() || type->as_string() != "text") {
+      reader.fail_expecting(at, "an object", &part);
+    } else if (type == nullptr || !type->is_string()) {
+      reader.fail_expecting(at + ".type", "\"text\"", type);
+    } else if (type->as_string() != "text") {
       reader.fail_at(
           at + ".type",
           fmt::format("expected \"text\", the only kind of part this model reads, got {}",
-                      type == nullptr ? "nothing" : describe(*type)));
+                      describe(*type)));
     } else if (text == nullptr || !text->is_string()) {
-      reader.fail_at(
-          at + ".text",
-          fmt::format("expected a string, got {}", text == nullptr ? "nothing" : describe(*text)));
+      reader.fail_expecting(at + ".text", "a string", text);
     }
   }
 }
 
 void check_tool_calls(FieldReader& reader, const Value& calls, const std::string& path) {
   if (!calls.is_list()) {
-    reader.fail_at(path, fmt::format("expected an array, got {}", describe(calls)));
+    reader.fail_expecting(path, "an array", &calls);
     return;
   }
   for (size_t i = 0; i < calls.items().size(); ++i) {
     const Value* function = calls.items()[i].find("function");
     if (function == nullptr || !function->is_dict()) {
-      reader.fail_at(fmt::format("{}[{}].function", path, i), "is required and must be an object");
+      reader.fail_expecting(fmt::format("{}[{}].function", path, i), "an object", function);
       return;
     }
     const Value* name = function->find("name");
     if (name == nullptr || !name->is_string()) {
-      reader.fail_at(fmt::format("{}[{}].function.name", path, i),
-                     "is required and must be a string");
+      reader.fail_expecting(fmt::format("{}[{}].function.name", path, i), "a string", name);
       return;
     }
   }
@@ -59,15 +59,17 @@ void check_tool_calls(FieldReader& reader, const Value& calls, const std::string
 
 void check_message(FieldReader& reader, const Value& message, const std::string& path) {
   if (!message.is_dict()) {
-    reader.fail_at(path, fmt::format("expected an object, got {}", describe(message)));
+    reader.fail_expecting(path, "an object", &message);
     return;
   }
   const Value* role = message.find("role");
-  if (role == nullptr || !role->is_string() ||
-      std::find(kRoles.begin(), kRoles.end(), role->as_string()) == kRoles.end()) {
-    reader.fail_at(path + ".role",
-                   fmt::format("expected system, developer, user, assistant or tool, got {}",
-                               role == nullptr ? "nothing" : describe(*role)));
+  constexpr std::string_view kRoleNames = "system, developer, user, assistant or tool";
+  if (role == nullptr || !role->is_string()) {
+    reader.fail_expecting(path + ".role", kRoleNames, role);
+    return;
+  }
+  if (std::find(kRoles.begin(), kRoles.end(), role->as_string()) == kRoles.end()) {
+    reader.fail_at(path + ".role", fmt::format("expected {}, got {}", kRoleNames, describe(*role)));
     return;
   }
   const Value* calls = message.find("tool_calls");
@@ -77,24 +79,24 @@ void check_message(FieldReader& reader, const Value& message, const std::string&
   const Value* content = message.find("content");
   if (content == nullptr || content->is_none()) {
     if (role->as_string() != "assistant") {
-      reader.fail_at(path + ".content", "is required: text or an array of parts");
+      reader.fail_expecting(path + ".content", "text or an array of parts", nullptr);
     }
   } else if (content->is_list()) {
     check_parts(reader, *content, path + ".content");
   } else if (!content->is_string()) {
-    reader.fail_at(path + ".content",
-                   fmt::format("expected text or an array of parts, got {}", describe(*content)));
+    reader.fail_expecting(path + ".content", "text or an array of parts", content);
   }
 }
 
 void read_messages(FieldReader& reader, ChatInput& conversation) {
   const Value* messages = reader.take("messages");
-  if (messages == nullptr || !messages->is_list() || messages->items().empty()) {
-    reader.fail_at("messages",
-                   fmt::format("expected an array of at least one message, got {}",
-                               messages == nullptr   ? "nothing"
-                               : messages->is_list() ? "an empty array"
-                                                     : describe(*messages)));
+  constexpr std::string_view kExpected = "an array of at least one message";
+  if (messages == nullptr || !messages->is_list()) {
+    reader.fail_expecting("messages", kExpected, messages);
+    return;
+  }
+  if (messages->items().empty()) {
+    reader.fail_at("messages", fmt::format("expected {}, got an empty array", kExpected));
     return;
   }
   for (size_t i = 0; i < messages->items().size() && !reader.has_failed(); ++i) {
@@ -109,7 +111,7 @@ void read_tools(FieldReader& reader, ChatInput& conversation) {
     return;
   }
   if (!tools->is_list()) {
-    reader.fail_at("tools", fmt::format("expected an array, got {}", describe(*tools)));
+    reader.fail_expecting("tools", "an array", tools);
     return;
   }
   for (size_t i = 0; i < tools->items().size(); ++i) {
@@ -137,11 +139,6 @@ void read_tool_choice(FieldReader& reader, ChatInput& conversation) {
   } else if (!choice->is_string() || choice->as_string() != "auto") {
     reader.refuse("tool_choice", "only \"auto\" and \"none\" are supported");
   }
-}
-
-void read_lengths(FieldReader& reader, Request& request) {
-  reader.read("max_tokens", 1, INT32_MAX, request.max_tokens);
-  reader.read("max_completion_tokens", 1, INT32_MAX, request.max_tokens);
 }
 
 void read_logprobs(FieldReader& reader, Request& request) {
@@ -173,8 +170,7 @@ void read_template_variables(FieldReader& reader, ChatInput& conversation) {
     return;
   }
   if (!variables->is_dict()) {
-    reader.fail_at("chat_template_kwargs",
-                   fmt::format("expected an object, got {}", describe(*variables)));
+    reader.fail_expecting("chat_template_kwargs", "an object", variables);
     return;
   }
   for (const std::string_view name : kReservedVariables) {
@@ -187,36 +183,8 @@ void read_template_variables(FieldReader& reader, ChatInput& conversation) {
   conversation.extra = *variables;
 }
 
-// null, a value that asks for nothing, or a refusal.
-void accept_only(FieldReader& reader,
-                 std::string_view name,
-                 std::string_view accepted,
-                 std::string_view why) {
-  const Value* value = reader.take(name);
-  if (value != nullptr && !(value->is_string() && value->as_string() == accepted)) {
-    reader.refuse(name, why);
-  }
-}
-
-void refuse_unsupported(FieldReader& reader, const ChatInput& conversation) {
-  if (const Value* modalities = reader.take("modalities")) {
-    const bool is_text = modalities->is_list() && modalities->items().size() == 1 &&
-                         modalities->items()[0].is_string() &&
-                         modalities->items()[0].as_string() == "text";
-    if (!is_text) {
-      reader.refuse("modalities", "only [\"text\"] is supported");
-    }
-  }
-  for (const std::string_view name :
-       {"audio", "functions", "function_call", "web_search_options"}) {
-    if (reader.take(name) != nullptr) {
-      reader.refuse(name, "is not supported");
-    }
-  }
-  if (reader.take("chat_template") != nullptr) {
-    reader.refuse("chat_template", "templates come with the model, not with a request");
-  }
-  accept_only(reader, "verbosity", "medium", "only \"medium\" is supported");
+void refuse_other_values(FieldReader& reader, const ChatInput& conversation) {
+  refuse_unsupported(reader, unsupported_in_chat());
   bool is_parallel = true;
   reader.read("parallel_tool_calls", is_parallel);
   if (!is_parallel && conversation.tools.is_list()) {
@@ -243,7 +211,7 @@ void read_conversation(FieldReader& reader, ChatInput& conversation) {
   }
   if (const Value* documents = reader.take("documents")) {
     if (!documents->is_list()) {
-      reader.fail_at("documents", fmt::format("expected an array, got {}", describe(*documents)));
+      reader.fail_expecting("documents", "an array", documents);
     }
     conversation.documents = *documents;
   }
@@ -260,36 +228,34 @@ ApiResult<ChatRequest> parse_chat_request(const Value& body) {
   ChatRequest request;
   read_generation_fields(reader, request.fields);
   read_conversation(reader, request.conversation);
-  read_lengths(reader, request.fields.request);
+  read_max_tokens(reader, request.fields, 1);
   read_logprobs(reader, request.fields.request);
-  refuse_unsupported(reader, request.conversation);
-  if (reader.error()) {
-    return tl::unexpected(*reader.error());
-  }
-  request.unknown_fields = reader.unread();
-  return request;
+  refuse_other_values(reader, request.conversation);
+  return reader.finish(std::move(request));
 }
 
 ApiResult<std::vector<TokenId>> encode_conversation(const Engine& engine,
-                                                    const ChatInput& conversation) {
+                                                    ChatInput conversation,
+                                                    int64_t max_tokens) {
   const ChatTemplate* chat_template = engine.chat_template();
   if (chat_template == nullptr) {
     const std::string& reason = engine.files().chat_template_error;
-    return tl::unexpected(ApiError{400,
+    return tl::unexpected(ApiError{ApiCode::kNoChatTemplate,
                                    reason.empty()
                                        ? "this model has no chat template: use /v1/completions"
                                        : "the model's chat template was refused: " + reason,
-                                   "messages",
-                                   "no_chat_template"});
+                                   "messages"});
   }
-  auto ids = encode_chat(*chat_template, engine.tokenizer(), conversation);
+  auto ids = encode_chat(
+      *chat_template, engine.tokenizer(), std::move(conversation), static_cast<size_t>(max_tokens));
+  if (!ids && ids.error().code == ErrorCode::kContextLength) {
+    return tl::unexpected(too_long(ids.error(), "messages"));
+  }
   if (!ids) {
     ApiError error = to_api_error(ids.error());
     error.param = "messages";
-    if (ids.error().code ==
-        ErrorCode::kResourceExhausted) {  // a template's limit: no use in retrying
-      error.status = 400;
-      error.code = "template_limit";
+    if (ids.error().code == ErrorCode::kResourceExhausted) {
+      error.code = ApiCode::kTemplateLimit;  // no use in trying again
     }
     return tl::unexpected(std::move(error));
   }

@@ -14,14 +14,15 @@ class Engine;
 struct ChatRequest {
   GenerationFields fields;
   ChatInput conversation;  // the fields that the chat template sees
-  std::vector<std::string> unknown_fields;
 };
 
 void read_conversation(FieldReader& reader, ChatInput& conversation);
 ApiResult<ChatRequest> parse_chat_request(const Value& body);
 
-// Renders and tokenizes: message text never becomes control tokens.
+// Renders and tokenizes: message text never becomes control tokens. The conversation is freed on
+// the way. More than max_tokens are a mistake.
 ApiResult<std::vector<TokenId>> encode_conversation(const Engine& engine,
-                                                    const ChatInput& conversation);
+                                                    ChatInput conversation,
+                                                    int64_t max_tokens);
 
 }  // namespace millrace

@@ -11,11 +11,11 @@ namespace millrace {
 
 struct CompletionRequest {
   GenerationFields fields;
-  // Each prompt as text or as ids, in the order of the request.
-  std::vector<std::variant<std::string, std::vector<TokenId>>> prompts;
+  // Each prompt as text (a string, that is large and not copied) or as ids, in the order of the
+  // request.
+  std::vector<std::variant<Value, std::vector<TokenId>>> prompts;
   bool echo = false;
   bool add_special_tokens = true;  // BOS where the model wants it, before prompts given as text
-  std::vector<std::string> unknown_fields;
 };
 
 ApiResult<CompletionRequest> parse_completion_request(const Value& body);

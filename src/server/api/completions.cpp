@@ -8,7 +8,7 @@
 #include "engine/engine.h"
 #include "server/api/completion_request.h"
 #include "server/api/endpoints.h"
-#include "server/service.h"
+#include "server/api/read_request.h"
 
 namespace millrace {
 namespace {
@@ -16,59 +16,51 @@ namespace {
 constexpr int64_t kDefaultMaxTokens = 16;  // OpenAI's
 constexpr size_t kTailTokens = 8;          // more than any character is split into
 
-std::vector<TokenId> read_ids(FieldReader& reader, const Value& list, const std::string& name) {
-  std::vector<TokenId> ids;
-  ids.reserve(list.items().size());
-  for (size_t i = 0; i < list.items().size(); ++i) {
-    const Value& item = list.items()[i];
-    if (!item.is_int() || item.as_int() < 0 || item.as_int() > INT32_MAX) {
-      reader.fail_at(fmt::format("{}[{}]", name, i),
-                     fmt::format("expected a token id, got {}", describe(item)));
-      return {};
-    }
-    ids.push_back(static_cast<TokenId>(item.as_int()));
-  }
+void add_ids(FieldReader& reader,
+             std::string_view field,
+             const Value& array,
+             CompletionRequest& request) {
+  std::vector<TokenId> ids = take_ids(reader, field, array, INT32_MAX);
   if (ids.empty()) {
-    reader.fail_at(name, "expected at least one token id, got an empty array");
+    reader.fail_at(field, "expected at least one token id, got an empty array");
   }
-  return ids;
+  request.prompts.emplace_back(std::move(ids));
 }
 
 // A string, ids, or an array of strings or of arrays of ids.
 void read_prompt(FieldReader& reader, CompletionRequest& request) {
+  constexpr std::string_view kExpected = "text, token ids, or an array of either";
   const Value* prompt = reader.take("prompt");
-  if (prompt == nullptr) {
-    reader.fail_at("prompt", "is required: text, token ids, or an array of either");
+  if (prompt == nullptr || !(prompt->is_string() || is_array(*prompt))) {
+    reader.fail_expecting("prompt", kExpected, prompt);
   } else if (prompt->is_string()) {
-    request.prompts.emplace_back(prompt->as_string());
-  } else if (!prompt->is_list() || prompt->items().empty()) {
-    reader.fail_at("prompt",
-                   fmt::format("expected text, token ids, or an array of either, got {}",
-                               prompt->is_list() ? "an empty array" : describe(*prompt)));
-  } else if (!prompt->items()[0].is_string() && !prompt->items()[0].is_list()) {
-    request.prompts.emplace_back(read_ids(reader, *prompt, "prompt"));
+    request.prompts.emplace_back(*prompt);
+  } else if (prompt->is_list() && prompt->items().empty()) {
+    reader.fail_at("prompt", fmt::format("expected {}, got an empty array", kExpected));
+  } else if (!prompt->is_list() ||
+             !(prompt->items()[0].is_string() || is_array(prompt->items()[0]))) {
+    add_ids(reader, "prompt", *prompt, request);
   } else {
     for (size_t i = 0; i < prompt->items().size() && !reader.has_failed(); ++i) {
       const Value& item = prompt->items()[i];
       const std::string name = fmt::format("prompt[{}]", i);
       if (item.is_string()) {
-        request.prompts.emplace_back(item.as_string());
-      } else if (item.is_list()) {
-        request.prompts.emplace_back(read_ids(reader, item, name));
+        request.prompts.emplace_back(item);
+      } else if (is_array(item)) {
+        add_ids(reader, name, item, request);
       } else {
-        reader.fail_at(name, fmt::format("expected text or token ids, got {}", describe(item)));
+        reader.fail_expecting(name, "text or token ids", &item);
       }
     }
   }
 }
 
 void read_lengths(FieldReader& reader, CompletionRequest& request) {
-  Request& generation = request.fields.request;
-  generation.max_tokens = kDefaultMaxTokens;
-  reader.read("max_tokens", 0, INT32_MAX, generation.max_tokens);
-  reader.read("max_completion_tokens", 0, INT32_MAX, generation.max_tokens);
-  if (generation.max_tokens == 0 && !request.echo) {
-    reader.fail_at("max_tokens", "expected at least 1, got 0 (0 needs \"echo\": true)");
+  GenerationFields& fields = request.fields;
+  fields.request.max_tokens = kDefaultMaxTokens;
+  read_max_tokens(reader, fields, 0);
+  if (fields.request.max_tokens == 0 && !request.echo) {
+    reader.fail_at(fields.max_tokens_name, "expected at least 1, got 0 (0 needs \"echo\": true)");
   }
 }
 
@@ -83,7 +75,7 @@ void read_logprobs(FieldReader& reader, CompletionRequest& request) {
   }
 }
 
-void refuse_unsupported(FieldReader& reader, const CompletionRequest& request) {
+void refuse_other_values(FieldReader& reader, const CompletionRequest& request) {
   std::string suffix;
   reader.read("suffix", suffix);
   if (!suffix.empty()) {
@@ -96,10 +88,51 @@ void refuse_unsupported(FieldReader& reader, const CompletionRequest& request) {
   }
 }
 
-std::string echo_text(const std::variant<std::string, std::vector<TokenId>>& prompt,
-                      const Tokenizer& tokenizer) {
-  const auto* text = std::get_if<std::string>(&prompt);
-  return text != nullptr ? *text : tokenizer.decode(std::get<std::vector<TokenId>>(prompt));
+// The prompts' ids; the prompts are freed on the way.
+ApiResult<std::vector<std::vector<TokenId>>> encode_prompts(const Engine& engine,
+                                                            CompletionRequest& request) {
+  const auto max_tokens = static_cast<size_t>(engine.info().max_model_len);
+  std::vector<std::vector<TokenId>> prompts;
+  for (auto& prompt : request.prompts) {
+    const auto* text = std::get_if<Value>(&prompt);
+    if (text == nullptr) {
+      prompts.push_back(std::move(std::get<std::vector<TokenId>>(prompt)));
+      continue;
+    }
+    // A raw prompt is the client's own template, so control tokens spelled in it count.
+    auto ids = engine.tokenizer().encode_within(
+        max_tokens, text->as_string(), request.add_special_tokens, true);
+    if (!ids) {
+      return tl::unexpected(too_long(
+          ids.error(),
+          request.prompts.size() > 1 ? fmt::format("prompt[{}]", prompts.size()) : "prompt"));
+    }
+    prompts.push_back(std::move(*ids));
+    if (!request.echo) {
+      prompt = Value();
+    }
+  }
+  return prompts;
+}
+
+// What the writer needs to know of each choice's prompt.
+std::vector<CompletionPrompt> describe_prompts(const CompletionRequest& request,
+                                               const std::vector<std::vector<TokenId>>& prompts,
+                                               const Tokenizer& tokenizer) {
+  std::vector<CompletionPrompt> of_choices;
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    const std::vector<TokenId>& ids = prompts[i];
+    CompletionPrompt known;
+    if (request.echo) {
+      const auto* text = std::get_if<Value>(&request.prompts[i]);
+      known.echo = text != nullptr ? text->as_string() : tokenizer.decode(ids);
+    } else {
+      known.tail.assign(ids.end() - static_cast<int64_t>(std::min(ids.size(), kTailTokens)),
+                        ids.end());
+    }
+    of_choices.insert(of_choices.end(), static_cast<size_t>(request.fields.request.n), known);
+  }
+  return of_choices;
 }
 
 }  // namespace
@@ -113,7 +146,7 @@ ApiResult<CompletionRequest> parse_completion_request(const Value& body) {
   reader.read("add_special_tokens", request.add_special_tokens);
   read_lengths(reader, request);
   read_logprobs(reader, request);
-  refuse_unsupported(reader, request);
+  refuse_other_values(reader, request);
   const size_t n = static_cast<size_t>(request.fields.request.n);
   if (request.prompts.size() * n > kMaxChoices) {
     reader.fail_at("prompt",
@@ -122,53 +155,27 @@ ApiResult<CompletionRequest> parse_completion_request(const Value& body) {
                                n,
                                kMaxChoices));
   }
-  if (reader.error()) {
-    return tl::unexpected(*reader.error());
-  }
-  request.unknown_fields = reader.unread();
-  return request;
+  return reader.finish(std::move(request));
 }
 
 ApiResult<Reply> create_completion(Call& call) {
-  const auto body = parse_body(call.request.body);
-  if (!body) {
-    return tl::unexpected(body.error());
-  }
-  auto request = parse_completion_request(*body);
+  auto request = read_request(call, parse_completion_request);
   if (!request) {
     return tl::unexpected(request.error());
   }
-  Service& service = call.service;
+  const Engine& engine = *call.service.engine();
+  auto prompts = encode_prompts(engine, *request);
+  if (!prompts) {
+    return tl::unexpected(prompts.error());
+  }
+  std::vector<CompletionPrompt> of_choices =
+      describe_prompts(*request, *prompts, engine.tokenizer());
   GenerationFields& fields = request->fields;
-  auto accepted = service.accept(call.request.path, fields.model, request->unknown_fields);
-  if (!accepted) {
-    return tl::unexpected(accepted.error());
-  }
-
-  const Tokenizer& tokenizer = service.engine()->tokenizer();
-  std::vector<std::vector<TokenId>> prompts;
-  std::vector<CompletionPrompt> of_choices;
-  for (auto& prompt : request->prompts) {
-    const auto* text = std::get_if<std::string>(&prompt);
-    // A raw prompt is the client's own template, so control tokens spelled in
-    // it count.
-    prompts.push_back(text != nullptr ? tokenizer.encode(*text, request->add_special_tokens, true)
-                                      : std::get<std::vector<TokenId>>(prompt));
-    CompletionPrompt known;
-    if (request->echo) {
-      known.echo = echo_text(prompt, tokenizer);
-    } else {
-      const auto& ids = prompts.back();
-      known.tail.assign(ids.end() - static_cast<int64_t>(std::min(ids.size(), kTailTokens)),
-                        ids.end());
-    }
-    of_choices.insert(of_choices.end(), static_cast<size_t>(fields.request.n), known);
-  }
   const AnswerHead head = make_answer_head("cmpl-", fields);
   const AnswerOptions options =
-      answer_options(service, fields, static_cast<int>(of_choices.size()));
-  auto writer = make_completion_writer(head, options, tokenizer, std::move(of_choices));
-  return answer_generation(call, fields, "prompt", std::move(prompts), std::move(writer));
+      answer_options(call.service, fields, static_cast<int>(of_choices.size()));
+  auto writer = make_completion_writer(head, options, engine.tokenizer(), std::move(of_choices));
+  return answer_generation(call, fields, "prompt", std::move(*prompts), std::move(writer));
 }
 
 }  // namespace millrace

@@ -13,7 +13,7 @@ ApiResult<Reply> get_health_live(Call&) {
 
 ApiResult<Reply> get_health_ready(Call& call) {
   if (const std::string reason = call.service.unready_reason(); !reason.empty()) {
-    return tl::unexpected(ApiError{503, reason, "", "unavailable"});
+    return tl::unexpected(ApiError{ApiCode::kUnavailable, reason});
   }
   Reply reply;
   reply.response.body = R"({"status":"ready"})";

@@ -7,6 +7,7 @@
 
 #include "server/api/chat_request.h"
 #include "server/api/completion_request.h"
+#include "server/unsupported_fields.h"
 
 namespace millrace {
 namespace {
@@ -81,7 +82,7 @@ TEST(ChatRequest, mistakes_are_named_with_their_path_and_what_came) {
       {R"("response_format":"json")", "response_format", "only"},
       {R"("audio":{"voice":"alloy"})", "audio", "not supported"},
       {R"("modalities":["text","audio"])", "modalities", "only [\"text\"]"},
-      {R"("functions":[])", "functions", "not supported"},
+      {R"("functions":[{}])", "functions", "not supported"},
       {R"("guided_json":{})", "guided_json", "not supported yet"},
       {R"("chat_template":"{{x}}")", "chat_template", "come with the model"},
       {R"("chat_template_kwargs":[])", "chat_template_kwargs", "expected an object"},
@@ -109,7 +110,7 @@ TEST(ChatRequest, mistakes_are_named_with_their_path_and_what_came) {
     const std::string text = std::string("{") + kMessages + "," + mistake.fields + "}";
     const auto parsed = parse_chat_request(json(text));
     ASSERT_FALSE(parsed) << text;
-    EXPECT_EQ(parsed.error().status, 400);
+    EXPECT_EQ(parsed.error().status(), 400);
     EXPECT_EQ(parsed.error().param, mistake.param) << text;
     EXPECT_NE(parsed.error().message.find(mistake.message), std::string::npos)
         << text << ": " << parsed.error().message;
@@ -124,7 +125,7 @@ TEST(ChatRequest, mistakes_in_messages_are_named_down_to_the_part) {
       {R"({"messages":["hi"]})", "messages[0]", "expected an object"},
       {R"({"messages":[{"content":"hi"}]})", "messages[0].role", "got nothing"},
       {R"({"messages":[{"role":"wizard","content":"hi"}]})", "messages[0].role", "\"wizard\""},
-      {R"({"messages":[{"role":"user"}]})", "messages[0].content", "is required"},
+      {R"({"messages":[{"role":"user"}]})", "messages[0].content", "got nothing"},
       {R"({"messages":[{"role":"user","content":5}]})", "messages[0].content", "got 5"},
       {R"({"messages":[{"role":"user","content":"a"},{"role":"user","content":[{"type":"image_url"}]}]})",
        "messages[1].content[0].type",
@@ -136,7 +137,7 @@ TEST(ChatRequest, mistakes_in_messages_are_named_down_to_the_part) {
       {R"({"messages":[{"role":"assistant","tool_calls":{}}]})", "messages[0].tool_calls", "array"},
       {R"({"messages":[{"role":"assistant","tool_calls":[{"id":"x"}]}]})",
        "messages[0].tool_calls[0].function",
-       "is required"},
+       "got nothing"},
   };
   for (const Mistake& mistake : mistakes) {
     const auto parsed = parse_chat_request(json(mistake.fields));
@@ -197,7 +198,7 @@ TEST(ChatRequest, null_means_absent_for_every_optional_field) {
   EXPECT_FALSE(request.fields.request.max_tokens);
   EXPECT_FALSE(request.fields.request.seed);
   EXPECT_FALSE(request.fields.streams);
-  EXPECT_TRUE(request.unknown_fields.empty());
+  EXPECT_TRUE(request.fields.unknown.empty());
 }
 
 TEST(ChatRequest, fields_arrive) {
@@ -223,7 +224,7 @@ TEST(ChatRequest, fields_arrive) {
   EXPECT_TRUE(request.fields.include_usage);
   EXPECT_TRUE(engine.ignore_eos);
   EXPECT_EQ(request.conversation.extra.string_or("reasoning_effort", ""), "low");
-  EXPECT_EQ(request.unknown_fields, std::vector<std::string>{"gratuitous"});
+  EXPECT_EQ(request.fields.unknown, std::vector<std::string>{"gratuitous"});
 }
 
 // As many as are allowed pass, one more is told the limit and what came.
@@ -259,6 +260,88 @@ TEST(ChatRequest, too_many_items_are_told_the_limit_and_what_came) {
       parsed.error().message,
       fmt::format(
           "logit_bias: expected at most {} token ids, got {}", kMaxLogitBias, kMaxLogitBias + 1));
+}
+
+// What clients of other servers send by default asks for nothing.
+TEST(Requests, unsupported_fields_are_refused_only_when_they_ask_for_something) {
+  const auto body = [](std::string_view name, const std::string& value) {
+    return fmt::format(R"({{{},"{}":{}}})", kMessages, name, value);
+  };
+  std::vector<UnsupportedField> fields(unsupported_in_all().begin(), unsupported_in_all().end());
+  fields.insert(fields.end(), unsupported_in_chat().begin(), unsupported_in_chat().end());
+  for (const UnsupportedField& field : fields) {
+    std::vector<std::string> neutral = {"null", "false"};
+    const Value accepted = json(field.neutral);
+    for (const Value& value : accepted.items()) {
+      neutral.push_back(dump_json(value)->text());
+    }
+    for (const std::string& value : neutral) {
+      EXPECT_TRUE(good_chat(body(field.name, value)).fields.unknown.empty()) << field.name;
+    }
+    for (const char* value : {"true", "7", R"("x")", R"(["x"])", R"({"x":1})"}) {
+      const auto parsed = parse_chat_request(json(body(field.name, value)));
+      ASSERT_FALSE(parsed) << field.name << value;
+      EXPECT_EQ(parsed.error().param, field.name);
+      EXPECT_EQ(parsed.error().code, ApiCode::kUnsupportedParameter);
+    }
+  }
+  EXPECT_FALSE(parse_chat_request(json(body("guided_json", "{}"))));
+}
+
+TEST(Requests, each_mistake_has_its_kind) {
+  const std::pair<const char*, ApiCode> cases[] = {
+      {R"({"prompt":"a","n":"1"})", ApiCode::kInvalidType},
+      {R"({"prompt":"a","n":1.5})", ApiCode::kInvalidType},
+      {R"({"prompt":"a","n":0})", ApiCode::kInvalidValue},
+      {R"({"prompt":"a","temperature":"1"})", ApiCode::kInvalidType},
+      {R"({"prompt":"a","temperature":-1})", ApiCode::kInvalidValue},
+      {R"({"prompt":"a","stream":1})", ApiCode::kInvalidType},
+      {R"({"prompt":"a","user":1,"model":1})", ApiCode::kInvalidType},
+      {R"({"prompt":5})", ApiCode::kInvalidType},
+      {R"({"prompt":[1,"a"]})", ApiCode::kInvalidType},
+      {R"({"prompt":[1,-1]})", ApiCode::kInvalidValue},
+      {R"({"n":1})", ApiCode::kMissingRequiredParameter},
+      {R"({"prompt":"a","suffix":"b"})", ApiCode::kUnsupportedParameter},
+      {R"([])", ApiCode::kInvalidType},
+  };
+  for (const auto& [body, code] : cases) {
+    const auto parsed = parse_completion_request(json(body));
+    ASSERT_FALSE(parsed) << body;
+    EXPECT_EQ(parsed.error().code, code) << body;
+  }
+}
+
+TEST(Requests, the_length_of_an_answer_is_called_what_the_client_called_it) {
+  for (const char* name : {"max_tokens", "max_completion_tokens"}) {
+    const auto parsed =
+        parse_completion_request(json(fmt::format(R"({{"prompt":"a","{}":0}})", name)));
+    ASSERT_FALSE(parsed);
+    EXPECT_EQ(parsed.error().param, name);
+    EXPECT_EQ(parsed.error().message.find(std::string(name) + ": expected at least 1"), 0u);
+  }
+}
+
+// As the server parses bodies: ids packed.
+TEST(Requests, packed_ids_read_like_others) {
+  const auto parse = [](std::string body) { return parse_completion_request(*parse_body(body)); };
+  const auto prompts = parse(R"({"prompt":[[1,2],[3]]})").value().prompts;
+  ASSERT_EQ(prompts.size(), 2u);
+  EXPECT_EQ(std::get<std::vector<TokenId>>(prompts[0]), (std::vector<TokenId>{1, 2}));
+  EXPECT_EQ(std::get<std::vector<TokenId>>(parse(R"({"prompt":[7]})")->prompts.at(0)),
+            std::vector<TokenId>{7});
+  EXPECT_EQ(parse(R"({"prompt":[1,2],"suffix":[1]})").error().message,
+            "suffix: expected a string, got an array");
+  EXPECT_EQ(parse_chat_request(*parse_body(R"({"messages":[],"prompt":[1]})")).error().param,
+            "messages");
+  const std::string many = R"({"prompt":[)" + std::string(2 * 300'000, ' ') + "1";
+  EXPECT_TRUE(parse(many + "]}"));
+  std::string list = "{\"x\":[1";
+  for (int i = 0; i < 300'000; ++i) {
+    list += ",1";
+  }
+  EXPECT_EQ(parse_body(list + "]}").error().code, ApiCode::kTooManyValues);
+  list.replace(0, 4, "{\"prompt\"");
+  EXPECT_TRUE(parse_body(list + "]}"));
 }
 
 // Values that ask for nothing are fine, whatever sends them.
@@ -305,10 +388,10 @@ TEST(ChatRequest, continuing_the_last_message_asks_for_no_generation_prompt) {
 
 TEST(CompletionRequest, mistakes_are_named) {
   const Mistake mistakes[] = {
-      {R"({})", "prompt", "is required"},
+      {R"({})", "prompt", "got nothing"},
       {R"({"prompt":[]})", "prompt", "an empty array"},
       {R"({"prompt":5})", "prompt", "got 5"},
-      {R"({"prompt":[-1]})", "prompt[0]", "expected a token id, got -1"},
+      {R"({"prompt":[-1]})", "prompt[0]", "expected a token id from 0 to 2147483647, got -1"},
       {R"({"prompt":[1,"a"]})", "prompt[1]", "expected a token id"},
       {R"({"prompt":["a",5]})", "prompt[1]", "expected text or token ids, got 5"},
       {R"({"prompt":[[]]})", "prompt[0]", "at least one token id"},
@@ -335,12 +418,12 @@ TEST(CompletionRequest, mistakes_are_named) {
 }
 
 TEST(CompletionRequest, prompts_come_in_four_forms) {
-  EXPECT_EQ(std::get<std::string>(good_completion(R"({"prompt":"a"})").prompts.at(0)), "a");
+  EXPECT_EQ(std::get<Value>(good_completion(R"({"prompt":"a"})").prompts.at(0)).as_string(), "a");
   EXPECT_EQ(std::get<std::vector<TokenId>>(good_completion(R"({"prompt":[1,2]})").prompts.at(0)),
             (std::vector<TokenId>{1, 2}));
   const auto texts = good_completion(R"({"prompt":["a","b"]})").prompts;
   ASSERT_EQ(texts.size(), 2u);
-  EXPECT_EQ(std::get<std::string>(texts[1]), "b");
+  EXPECT_EQ(std::get<Value>(texts[1]).as_string(), "b");
   const auto lists = good_completion(R"({"prompt":[[1],[2,3]]})").prompts;
   ASSERT_EQ(lists.size(), 2u);
   EXPECT_EQ(std::get<std::vector<TokenId>>(lists[1]), (std::vector<TokenId>{2, 3}));
@@ -394,12 +477,12 @@ TEST(Requests, random_replacements_never_get_through_as_anything_else) {
     ++n_parsed;
     const auto chat = parse_chat_request(*value);
     if (!chat) {
-      ASSERT_EQ(chat.error().status, 400);
+      ASSERT_EQ(chat.error().status(), 400);
       ASSERT_FALSE(chat.error().message.empty());
     }
     const auto completion = parse_completion_request(*value);
     if (!completion) {
-      ASSERT_EQ(completion.error().status, 400);
+      ASSERT_EQ(completion.error().status(), 400);
     }
   }
   EXPECT_GT(n_parsed, 1000);

@@ -8,15 +8,18 @@
 #include "engine/engine.h"
 #include "server/api/chat_request.h"
 #include "server/api/endpoints.h"
+#include "server/api/read_request.h"
 #include "server/json_text.h"
-#include "server/service.h"
 
 namespace millrace {
 namespace {
 
+// Enough to count what no window holds; the answer takes some bytes a token.
+constexpr int64_t kMaxTokens = int64_t{1} << 20;
+
 struct TokenizeRequest {
-  std::string model;
-  std::string prompt;
+  BodyFields fields;
+  Value prompt;  // a string
   bool add_special_tokens = true;
   bool parse_special_tokens = true;
   bool return_token_strs = false;
@@ -24,22 +27,27 @@ struct TokenizeRequest {
   ChatInput conversation;
 };
 
-TokenizeRequest read_request(FieldReader& reader) {
+ApiResult<TokenizeRequest> parse_tokenize_request(const Value& body) {
+  FieldReader reader(body);
   TokenizeRequest request;
-  reader.read("model", request.model);
+  reader.read("model", request.fields.model);
   request.has_messages = reader.take("messages") != nullptr;
-  const bool has_prompt = reader.take("prompt") != nullptr;
-  if (has_prompt == request.has_messages) {
-    reader.fail_at("prompt", "expected either prompt or messages");
-  } else if (has_prompt) {
-    reader.read("prompt", request.prompt);
+  const Value* prompt = reader.take("prompt");
+  if ((prompt != nullptr) == request.has_messages) {
+    reader.fail_at("prompt",
+                   "expected either prompt or messages",
+                   prompt == nullptr ? ApiCode::kMissingRequiredParameter : ApiCode::kInvalidValue);
+  } else if (prompt != nullptr && !prompt->is_string()) {
+    reader.fail_expecting("prompt", "a string", prompt);
+  } else if (prompt != nullptr) {
+    request.prompt = *prompt;
   } else {
     read_conversation(reader, request.conversation);
   }
   reader.read("add_special_tokens", request.add_special_tokens);
   reader.read("parse_special_tokens", request.parse_special_tokens);
   reader.read("return_token_strs", request.return_token_strs);
-  return request;
+  return reader.finish(std::move(request));
 }
 
 std::string token_strings(const Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
@@ -54,30 +62,27 @@ std::string token_strings(const Tokenizer& tokenizer, const std::vector<TokenId>
 }  // namespace
 
 ApiResult<Reply> tokenize(Call& call) {
-  const auto body = parse_body(call.request.body);
-  if (!body) {
-    return tl::unexpected(body.error());
-  }
-  FieldReader reader(*body);
-  TokenizeRequest request = read_request(reader);
-  if (reader.error()) {
-    return tl::unexpected(*reader.error());
-  }
-  auto accepted = call.service.accept(call.request.path, request.model, reader.unread());
-  if (!accepted) {
-    return tl::unexpected(accepted.error());
+  auto request = read_request(call, parse_tokenize_request);
+  if (!request) {
+    return tl::unexpected(request.error());
   }
   const Engine& engine = *call.service.engine();
   std::vector<TokenId> ids;
-  if (request.has_messages) {
-    auto encoded = encode_conversation(engine, request.conversation);
+  if (request->has_messages) {
+    auto encoded = encode_conversation(engine, std::move(request->conversation), kMaxTokens);
     if (!encoded) {
       return tl::unexpected(encoded.error());
     }
     ids = std::move(*encoded);
   } else {
-    ids = engine.tokenizer().encode(
-        request.prompt, request.add_special_tokens, request.parse_special_tokens);
+    auto encoded = engine.tokenizer().encode_within(kMaxTokens,
+                                                    request->prompt.as_string(),
+                                                    request->add_special_tokens,
+                                                    request->parse_special_tokens);
+    if (!encoded) {
+      return tl::unexpected(too_long(encoded.error(), "prompt"));
+    }
+    ids = std::move(*encoded);
   }
   Reply reply;
   reply.response.body =
@@ -85,7 +90,7 @@ ApiResult<Reply> tokenize(Call& call) {
                   ids.size(),
                   engine.info().max_model_len,
                   fmt::join(ids, ","),
-                  request.return_token_strs ? token_strings(engine.tokenizer(), ids) : "null");
+                  request->return_token_strs ? token_strings(engine.tokenizer(), ids) : "null");
   return reply;
 }
 
