@@ -46,9 +46,7 @@ class LinearWeights {
 };
 
 // The panel format that weights of a type are packed into. F16 becomes kBF16 instead when every
-// value of the tensor is exactly representable there. Types without a panel of their own
-// (Q4_1, Q5_1, Q2_K, Q5_K) become kGrouped8, Q5_0 becomes kQ8_0, Q3_K becomes kQ6_K: exact, at more
-// memory.
+// value of the tensor is exactly representable there.
 PanelFormat panel_format(DType dtype);
 
 // Bytes of the panels that a matrix is packed into, without looking at its values: for F16 the

@@ -85,19 +85,24 @@ PanelFormat panel_format(DType dtype) {
       return PanelFormat::kBF16;
     case DType::kQ4_0:
       return PanelFormat::kQ4_0;
-    case DType::kQ8_0:
+    case DType::kQ4_1:
+      return PanelFormat::kQ4_1;
     case DType::kQ5_0:
+      return PanelFormat::kQ5_0;
+    case DType::kQ5_1:
+      return PanelFormat::kQ5_1;
+    case DType::kQ8_0:
       return PanelFormat::kQ8_0;
+    case DType::kQ2_K:
+      return PanelFormat::kQ2_K;
+    case DType::kQ3_K:
+      return PanelFormat::kQ3_K;
     case DType::kQ4_K:
       return PanelFormat::kQ4_K;
-    case DType::kQ6_K:
-    case DType::kQ3_K:
-      return PanelFormat::kQ6_K;
-    case DType::kQ4_1:
-    case DType::kQ5_1:
-    case DType::kQ2_K:
     case DType::kQ5_K:
-      return PanelFormat::kGrouped8;
+      return PanelFormat::kQ5_K;
+    case DType::kQ6_K:
+      return PanelFormat::kQ6_K;
   }
   MR_CHECK(false, "dtype {}", static_cast<int>(dtype));
 }

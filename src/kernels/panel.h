@@ -11,17 +11,25 @@
 //   kF16             1  32 f16                                                                   16
 //   kBF16            2  [32][2] bf16 (an odd K is padded with zeros)                             16
 //   kQ8_0           32  32 f16 scales, [8][32][4] u8 = q + 128                                  8.5
-//   kQ4_0           32  32 f16 scales, [4][32][4] nibbles                                       4.5
+//   kQ4_0           32  32 f16 scales, planes                                                   4.5
+//   kQ4_1           32  32 f16 scales, 32 f16 offsets, planes                                     5
+//   kQ5_0           32  as kQ4_0                                                                5.5
+//   kQ5_1           32  as kQ4_1                                                                  6
+//   kQ2_K          256  32 f16 d, 32 f16 dmin, [16][32] scale | min << 4, 8 x planes          2.625
+//   kQ3_K          256  32 f16 d, [16][32] i8 scales, 8 x planes                             3.5625
 //   kQ4_K          256  32 f16 d, 32 f16 dmin, [8][32] low nibbles of (scale | min << 4),
-//                       [4][32] their high bits, 8 x [4][32][4] nibbles                         4.5
-//   kQ6_K          256  32 f16 d, [16][32] i8 scales, 8 x ([4][32][4] nibbles,
-//                       [2][32][4] bit pairs)                                                6.5625
-//   kGrouped8       32  [2][32] f32 scales, [2][32] f32 offsets, [8][32][4] u8 12
+//                       [4][32] their high bits, 8 x planes                                     4.5
+//   kQ5_K          256  as kQ4_K                                                                5.5
+//   kQ6_K          256  as kQ3_K                                                             6.5625
 //
-// Nibbles: byte (j, row, i) holds k = 4j + i in its low half and k = 4(j + 4) + i in its high half.
-// Bit pairs: byte (p, row, i) holds, from bit 0 up, the high two bits of the quads 2p, 2p + 4,
-// 2p + 1, 2p + 5. High bits of kQ4_K: byte (g, row) holds, from bit 0 up, scale and min of group g,
-// scale and min of group g + 4. kGrouped8 means w = scale * code + offset, per 16 k.
+// High bits of kQ4_K and kQ5_K: byte (g, row) holds, from bit 0 up, scale and min of group g, scale
+// and min of group g + 4. All but kQ3_K take the bits per weight of the file (there 3.4375).
+//
+// Codes of fewer than 8 bits lie in planes, for every 32 k those of nibbles, pairs and single bits
+// that the type has, in this order and from the low bits of a code up:
+//   nibbles [4][32][4]  byte (j, row, i) holds k = 4j + i in its low half, k = 4(j + 4) + i above
+//   pairs   [2][32][4]  byte (p, row, i) holds, from bit 0 up, the quads 2p, 2p + 4, 2p + 1, 2p + 5
+//   bits    [32][4]     byte (row, i) holds k = 4j + i in bit j
 
 #include <stdint.h>
 
@@ -29,8 +37,22 @@ namespace millrace::kernels {
 
 inline constexpr int kPanelRows = 32;
 
-enum class PanelFormat : uint8_t { kF32, kF16, kBF16, kQ8_0, kQ4_0, kQ4_K, kQ6_K, kGrouped8 };
-inline constexpr int kPanelFormats = 8;
+enum class PanelFormat : uint8_t {
+  kF32,
+  kF16,
+  kBF16,
+  kQ8_0,
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ2_K,
+  kQ3_K,
+  kQ4_K,
+  kQ5_K,
+  kQ6_K,
+};
+inline constexpr int kPanelFormats = 13;
 
 struct PanelInfo {
   const char* name;
@@ -43,10 +65,34 @@ inline constexpr PanelInfo kPanelInfo[kPanelFormats] = {
     {"BF16", 2, 128},
     {"Q8_0", 32, 1088},
     {"Q4_0", 32, 576},
+    {"Q4_1", 32, 640},
+    {"Q5_0", 32, 704},
+    {"Q5_1", 32, 768},
+    {"Q2_K", 256, 2688},
+    {"Q3_K", 256, 3648},
     {"Q4_K", 256, 4608},
+    {"Q5_K", 256, 5632},
     {"Q6_K", 256, 6720},
-    {"Grouped8", 32, 1536},
 };
+
+// The planes of 32 k of codes. A line of a plane is one 32-bit word for each of the 32 rows.
+struct Planes {
+  bool has_nibbles, has_pairs, has_bits;
+
+  constexpr int pair_line() const { return has_nibbles ? 4 : 0; }
+  constexpr int single_line() const { return pair_line() + (has_pairs ? 2 : 0); }
+  constexpr int group_bytes() const {
+    return (single_line() + (has_bits ? 1 : 0)) * 4 * kPanelRows;
+  }
+  // Where a plane's lowest bit is in the code.
+  constexpr int pair_bit() const { return has_nibbles ? 4 : 0; }
+  constexpr int single_bit() const { return pair_bit() + (has_pairs ? 2 : 0); }
+};
+inline constexpr Planes kQ4Planes{true, false, false};
+inline constexpr Planes kQ5Planes{true, false, true};
+inline constexpr Planes kQ2_KPlanes{false, true, false};
+inline constexpr Planes kQ3_KPlanes{false, true, true};
+inline constexpr Planes kQ6_KPlanes{true, true, false};
 
 // Static per matrix, never per batch (docs/adr/0001-activation-planes.md).
 enum class ActivationKind : uint8_t {
@@ -67,6 +113,11 @@ inline constexpr ActivationKind kPanelActivation[kPanelFormats][kRoundings] = {
     {ActivationKind::kF32, ActivationKind::kF32},
     {ActivationKind::kInt16, ActivationKind::kInt16},
     {ActivationKind::kInt8Per32, ActivationKind::kInt16},
+    {ActivationKind::kInt16, ActivationKind::kInt16},
+    {ActivationKind::kInt16, ActivationKind::kInt16},
+    {ActivationKind::kInt16, ActivationKind::kInt16},
+    {ActivationKind::kInt16, ActivationKind::kInt16},
+    {ActivationKind::kInt16, ActivationKind::kInt16},
     {ActivationKind::kInt8, ActivationKind::kInt16},
     {ActivationKind::kInt16, ActivationKind::kInt16},
     {ActivationKind::kInt16, ActivationKind::kInt16},

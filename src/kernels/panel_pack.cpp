@@ -12,6 +12,7 @@ namespace {
 
 constexpr uint32_t kNibbles = 0x0f0f0f0f;
 constexpr uint32_t kPairs = 0x03030303;
+constexpr uint32_t kBits = 0x01010101;
 constexpr int kQuadBytes = 4 * kPanelRows;  // one quad of all rows
 
 uint32_t load_word(const void* from) {
@@ -35,10 +36,28 @@ void store_codes(uint8_t* quads, int row, const uint32_t (&codes)[8]) {
   }
 }
 
-// Eight quads of nibbles: 32 k in half the bytes.
-void store_nibbles(uint8_t* quads, int row, const uint32_t (&codes)[8]) {
-  for (int quad = 0; quad < 4; ++quad) {
-    store_at(quad_at(quads, quad, row), codes[quad] | codes[quad + 4] << 4);
+// Eight quads of codes as the planes of 32 k.
+template <Planes kPlanes>
+void store_planes(uint8_t* planes, int row, const uint32_t (&codes)[8]) {
+  if constexpr (kPlanes.has_nibbles) {
+    for (int quad = 0; quad < 4; ++quad) {
+      store_at(quad_at(planes, quad, row),
+               (codes[quad] & kNibbles) | (codes[quad + 4] & kNibbles) << 4);
+    }
+  }
+  if constexpr (kPlanes.has_pairs) {
+    const auto pair = [&](int quad) { return codes[quad] >> kPlanes.pair_bit() & kPairs; };
+    for (int p = 0; p < 2; ++p) {
+      store_at(quad_at(planes, kPlanes.pair_line() + p, row),
+               pair(2 * p) | pair(2 * p + 4) << 2 | pair(2 * p + 1) << 4 | pair(2 * p + 5) << 6);
+    }
+  }
+  if constexpr (kPlanes.has_bits) {
+    uint32_t bits = 0;
+    for (int quad = 0; quad < 8; ++quad) {
+      bits |= (codes[quad] >> kPlanes.single_bit() & kBits) << quad;
+    }
+    store_at(quad_at(planes, kPlanes.single_line(), row), bits);
   }
 }
 
@@ -57,7 +76,7 @@ void add_fifth_bits(const uint8_t* bits, uint32_t (&codes)[8]) {
   for (int quad = 0; quad < 8; ++quad) {
     const uint32_t four = all >> (4 * quad) & 15u;
     // Bit j of four to bit 8 j: the products do not overlap where the mask looks.
-    codes[quad] |= (four * 0x00204081u & 0x01010101u) << 4;
+    codes[quad] |= (four * 0x00204081u & kBits) << 4;
   }
 }
 
@@ -70,33 +89,53 @@ void pack_block(const BlockQ8_0& from, int row, uint8_t* to) {
   store_codes(to + 2 * kPanelRows, row, codes);
 }
 
-void pack_block(const BlockQ5_0& from, int row, uint8_t* to) {
-  uint32_t codes[8];
-  split_nibbles(from.qs, codes);
-  add_fifth_bits(from.qh, codes);
-  for (uint32_t& code : codes) {
-    code += 0x70707070u;  // q - 16 + 128
+// Scales, and offsets if there are any, then the planes of 32 k.
+template <Planes kPlanes>
+void pack_32(
+    const uint16_t* factors, int n_factors, const uint32_t (&codes)[8], int row, uint8_t* to) {
+  for (int i = 0; i < n_factors; ++i) {
+    store_at(to + 2 * (i * kPanelRows + row), factors[i]);
   }
-  store_at(to + 2 * row, from.d);
-  store_codes(to + 2 * kPanelRows, row, codes);
+  store_planes<kPlanes>(to + 2 * n_factors * kPanelRows, row, codes);
 }
 
 void pack_block(const BlockQ4_0& from, int row, uint8_t* to) {
   uint32_t codes[8];
   split_nibbles(from.qs, codes);
-  store_at(to + 2 * row, from.d);
-  store_nibbles(to + 2 * kPanelRows, row, codes);
+  pack_32<kQ4Planes>(&from.d, 1, codes, row, to);
 }
 
-void pack_block(const BlockQ4_K& from, int row, uint8_t* to) {
-  store_at(to + 2 * row, from.d);
-  store_at(to + 2 * (kPanelRows + row), from.dmin);
+void pack_block(const BlockQ4_1& from, int row, uint8_t* to) {
+  uint32_t codes[8];
+  split_nibbles(from.qs, codes);
+  const uint16_t factors[] = {from.d, from.m};
+  pack_32<kQ4Planes>(factors, 2, codes, row, to);
+}
+
+void pack_block(const BlockQ5_0& from, int row, uint8_t* to) {
+  uint32_t codes[8];
+  split_nibbles(from.qs, codes);
+  add_fifth_bits(from.qh, codes);
+  pack_32<kQ5Planes>(&from.d, 1, codes, row, to);
+}
+
+void pack_block(const BlockQ5_1& from, int row, uint8_t* to) {
+  uint32_t codes[8];
+  split_nibbles(from.qs, codes);
+  add_fifth_bits(from.qh, codes);
+  const uint16_t factors[] = {from.d, from.m};
+  pack_32<kQ5Planes>(factors, 2, codes, row, to);
+}
+
+// Of Q4_K and Q5_K; gives back where the planes begin.
+uint8_t* store_scale_mins(uint16_t d, uint16_t dmin, const uint8_t* packed, int row, uint8_t* to) {
+  store_at(to + 2 * row, d);
+  store_at(to + 2 * (kPanelRows + row), dmin);
   uint8_t* low = to + 4 * kPanelRows;
   uint8_t* high = low + 8 * kPanelRows;
-  uint8_t* nibbles = high + 4 * kPanelRows;
   ScaleMin6 scales[8];
   for (int g = 0; g < 8; ++g) {
-    scales[g] = scale_min_6(from.scales, g);
+    scales[g] = scale_min_6(packed, g);
     low[g * kPanelRows + row] =
         static_cast<uint8_t>((scales[g].scale & 15) | (scales[g].min & 15) << 4);
   }
@@ -105,135 +144,86 @@ void pack_block(const BlockQ4_K& from, int row, uint8_t* to) {
         static_cast<uint8_t>(scales[g].scale >> 4 | scales[g].min >> 4 << 2 |
                              scales[g + 4].scale >> 4 << 4 | scales[g + 4].min >> 4 << 6);
   }
+  return high + 4 * kPanelRows;
+}
+
+void pack_block(const BlockQ4_K& from, int row, uint8_t* to) {
+  uint8_t* planes = store_scale_mins(from.d, from.dmin, from.scales, row, to);
   for (int g = 0; g < 8; ++g) {
     uint32_t codes[8];
     for (int quad = 0; quad < 8; ++quad) {
       codes[quad] = load_word(from.qs + 32 * (g / 2) + 4 * quad) >> (4 * (g % 2)) & kNibbles;
     }
-    store_nibbles(nibbles + g * 4 * kQuadBytes, row, codes);
+    store_planes<kQ4Planes>(planes + g * kQ4Planes.group_bytes(), row, codes);
   }
 }
-
-// codes: 256 values of 6 bits as quads of four groups a half; scales: 16 signed ones.
-void store_q6(
-    uint16_t d, const int8_t* scales, const uint32_t (&codes)[8][8], int row, uint8_t* to) {
-  store_at(to + 2 * row, d);
-  for (int g = 0; g < 16; ++g) {
-    to[(2 + g) * kPanelRows + row] = static_cast<uint8_t>(scales[g]);
-  }
-  uint8_t* group = to + 18 * kPanelRows;
-  for (int g = 0; g < 8; ++g, group += 6 * kQuadBytes) {
-    uint32_t low[8];
-    uint32_t high[8];
-    for (int quad = 0; quad < 8; ++quad) {
-      low[quad] = codes[g][quad] & kNibbles;
-      high[quad] = codes[g][quad] >> 4 & kPairs;
-    }
-    store_nibbles(group, row, low);
-    for (int p = 0; p < 2; ++p) {
-      store_at(quad_at(group, 4 + p, row),
-               high[2 * p] | high[2 * p + 4] << 2 | high[2 * p + 1] << 4 | high[2 * p + 5] << 6);
-    }
-  }
-}
-
-void pack_block(const BlockQ6_K& from, int row, uint8_t* to) {
-  uint32_t codes[8][8];
-  for (int g = 0; g < 8; ++g) {
-    const int half = g / 4;
-    const int j = g % 4;
-    for (int quad = 0; quad < 8; ++quad) {
-      const uint32_t low = load_word(from.ql + 64 * half + 32 * (j % 2) + 4 * quad);
-      const uint32_t high = load_word(from.qh + 32 * half + 4 * quad);
-      codes[g][quad] = (low >> (j < 2 ? 0 : 4) & kNibbles) | (high >> (2 * j) & kPairs) << 4;
-    }
-  }
-  store_q6(from.d, from.scales, codes, row, to);
-}
-
-void pack_block(const BlockQ3_K& from, int row, uint8_t* to) {
-  uint32_t codes[8][8];
-  for (int g = 0; g < 8; ++g) {
-    const int half = g / 4;
-    const int j = g % 4;
-    for (int quad = 0; quad < 8; ++quad) {
-      const uint32_t low = load_word(from.qs + 32 * half + 4 * quad) >> (2 * j) & kPairs;
-      const uint32_t third = load_word(from.hmask + 4 * quad) >> g & 0x01010101u;
-      codes[g][quad] = (low | third << 2) + 0x1c1c1c1cu;  // q - 4 + 32
-    }
-  }
-  int8_t scales[16];
-  for (int g = 0; g < 16; ++g) {
-    scales[g] = static_cast<int8_t>(q3_k_scale(from.scales, g) - 32);
-  }
-  store_q6(from.d, scales, codes, row, to);
-}
-
-// One block of 32 of kGrouped8; the halves of 16 may differ.
-void store_grouped8(uint8_t* to,
-                    int row,
-                    const float (&scales)[2],
-                    const float (&offsets)[2],
-                    const uint32_t (&codes)[8]) {
-  for (int half = 0; half < 2; ++half) {
-    store_at(to + 4 * (half * kPanelRows + row), scales[half]);
-    store_at(to + 4 * ((2 + half) * kPanelRows + row), offsets[half]);
-  }
-  store_codes(to + 16 * kPanelRows, row, codes);
-}
-
-void pack_block(const BlockQ4_1& from, int row, uint8_t* to) {
-  const float d = f16_to_f32(from.d);
-  const float m = f16_to_f32(from.m);
-  uint32_t codes[8];
-  split_nibbles(from.qs, codes);
-  store_grouped8(to, row, {d, d}, {m, m}, codes);
-}
-
-void pack_block(const BlockQ5_1& from, int row, uint8_t* to) {
-  const float d = f16_to_f32(from.d);
-  const float m = f16_to_f32(from.m);
-  uint32_t codes[8];
-  split_nibbles(from.qs, codes);
-  add_fifth_bits(from.qh, codes);
-  store_grouped8(to, row, {d, d}, {m, m}, codes);
-}
-
-constexpr int kGrouped8Bytes = kPanelInfo[static_cast<int>(PanelFormat::kGrouped8)].block_bytes;
 
 void pack_block(const BlockQ5_K& from, int row, uint8_t* to) {
-  const float d = f16_to_f32(from.d);
-  const float dmin = f16_to_f32(from.dmin);
+  uint8_t* planes = store_scale_mins(from.d, from.dmin, from.scales, row, to);
   for (int g = 0; g < 8; ++g) {
-    const ScaleMin6 group = scale_min_6(from.scales, g);
-    const float scale = d * static_cast<float>(group.scale);
-    const float offset = -dmin * static_cast<float>(group.min);
     uint32_t codes[8];
     for (int quad = 0; quad < 8; ++quad) {
       const uint32_t low = load_word(from.qs + 32 * (g / 2) + 4 * quad) >> (4 * (g % 2));
-      const uint32_t fifth = load_word(from.qh + 4 * quad) >> g & 0x01010101u;
+      const uint32_t fifth = load_word(from.qh + 4 * quad) >> g & kBits;
       codes[quad] = (low & kNibbles) | fifth << 4;
     }
-    store_grouped8(to + g * kGrouped8Bytes, row, {scale, scale}, {offset, offset}, codes);
+    store_planes<kQ5Planes>(planes + g * kQ5Planes.group_bytes(), row, codes);
+  }
+}
+
+// Of Q3_K and Q6_K, scale(g) of 16 groups; gives back where the planes begin.
+template <class Scale>
+uint8_t* store_signed_scales(uint16_t d, const Scale& scale, int row, uint8_t* to) {
+  store_at(to + 2 * row, d);
+  for (int g = 0; g < 16; ++g) {
+    to[(2 + g) * kPanelRows + row] = static_cast<uint8_t>(scale(g));
+  }
+  return to + 18 * kPanelRows;
+}
+
+void pack_block(const BlockQ6_K& from, int row, uint8_t* to) {
+  uint8_t* planes = store_signed_scales(
+      from.d, [&](int g) { return from.scales[g]; }, row, to);
+  for (int g = 0; g < 8; ++g) {
+    const int half = g / 4;
+    const int j = g % 4;
+    uint32_t codes[8];
+    for (int quad = 0; quad < 8; ++quad) {
+      const uint32_t low = load_word(from.ql + 64 * half + 32 * (j % 2) + 4 * quad);
+      const uint32_t high = load_word(from.qh + 32 * half + 4 * quad);
+      codes[quad] = (low >> (j < 2 ? 0 : 4) & kNibbles) | (high >> (2 * j) & kPairs) << 4;
+    }
+    store_planes<kQ6_KPlanes>(planes + g * kQ6_KPlanes.group_bytes(), row, codes);
+  }
+}
+
+void pack_block(const BlockQ3_K& from, int row, uint8_t* to) {
+  uint8_t* planes = store_signed_scales(
+      from.d, [&](int g) { return q3_k_scale(from.scales, g) - 32; }, row, to);
+  for (int g = 0; g < 8; ++g) {
+    uint32_t codes[8];
+    for (int quad = 0; quad < 8; ++quad) {
+      const uint32_t low = load_word(from.qs + 32 * (g / 4) + 4 * quad) >> (2 * (g % 4)) & kPairs;
+      const uint32_t third = load_word(from.hmask + 4 * quad) >> g & kBits;
+      codes[quad] = low | third << 2;
+    }
+    store_planes<kQ3_KPlanes>(planes + g * kQ3_KPlanes.group_bytes(), row, codes);
   }
 }
 
 void pack_block(const BlockQ2_K& from, int row, uint8_t* to) {
-  const float d = f16_to_f32(from.d);
-  const float dmin = f16_to_f32(from.dmin);
+  store_at(to + 2 * row, from.d);
+  store_at(to + 2 * (kPanelRows + row), from.dmin);
+  for (int g = 0; g < 16; ++g) {
+    to[(4 + g) * kPanelRows + row] = from.scales[g];
+  }
+  uint8_t* planes = to + 20 * kPanelRows;
   for (int g = 0; g < 8; ++g) {
-    float scales[2];
-    float offsets[2];
-    for (int half = 0; half < 2; ++half) {
-      const uint8_t packed = from.scales[2 * g + half];
-      scales[half] = d * static_cast<float>(packed & 15);
-      offsets[half] = -dmin * static_cast<float>(packed >> 4);
-    }
     uint32_t codes[8];
     for (int quad = 0; quad < 8; ++quad) {
       codes[quad] = load_word(from.qs + 32 * (g / 4) + 4 * quad) >> (2 * (g % 4)) & kPairs;
     }
-    store_grouped8(to + g * kGrouped8Bytes, row, scales, offsets, codes);
+    store_planes<kQ2_KPlanes>(planes + g * kQ2_KPlanes.group_bytes(), row, codes);
   }
 }
 
@@ -300,21 +290,21 @@ PackPanel panel_packer(DType dtype, PanelFormat format) {
     case DType::kQ4_0:
       return pack_blocks<BlockQ4_0, kBlock32, PanelFormat::kQ4_0>;
     case DType::kQ4_1:
-      return pack_blocks<BlockQ4_1, kBlock32, PanelFormat::kGrouped8>;
+      return pack_blocks<BlockQ4_1, kBlock32, PanelFormat::kQ4_1>;
     case DType::kQ5_0:
-      return pack_blocks<BlockQ5_0, kBlock32, PanelFormat::kQ8_0>;
+      return pack_blocks<BlockQ5_0, kBlock32, PanelFormat::kQ5_0>;
     case DType::kQ5_1:
-      return pack_blocks<BlockQ5_1, kBlock32, PanelFormat::kGrouped8>;
+      return pack_blocks<BlockQ5_1, kBlock32, PanelFormat::kQ5_1>;
     case DType::kQ8_0:
       return pack_blocks<BlockQ8_0, kBlock32, PanelFormat::kQ8_0>;
     case DType::kQ2_K:
-      return pack_blocks<BlockQ2_K, kBlock256, PanelFormat::kGrouped8>;
+      return pack_blocks<BlockQ2_K, kBlock256, PanelFormat::kQ2_K>;
     case DType::kQ3_K:
-      return pack_blocks<BlockQ3_K, kBlock256, PanelFormat::kQ6_K>;
+      return pack_blocks<BlockQ3_K, kBlock256, PanelFormat::kQ3_K>;
     case DType::kQ4_K:
       return pack_blocks<BlockQ4_K, kBlock256, PanelFormat::kQ4_K>;
     case DType::kQ5_K:
-      return pack_blocks<BlockQ5_K, kBlock256, PanelFormat::kGrouped8>;
+      return pack_blocks<BlockQ5_K, kBlock256, PanelFormat::kQ5_K>;
     case DType::kQ6_K:
       return pack_blocks<BlockQ6_K, kBlock256, PanelFormat::kQ6_K>;
   }

@@ -10,6 +10,7 @@
 #include "kernels/cpu/linear_float.inl.h"
 #include "kernels/cpu/linear_int16.inl.h"
 #include "kernels/cpu/linear_int8.inl.h"
+#include "kernels/cpu/linear_planes.inl.h"
 #include "kernels/cpu/math.inl.h"
 #include "kernels/cpu/norm.inl.h"
 #include "kernels/cpu/quantise.inl.h"
@@ -32,9 +33,14 @@ constexpr KernelTable make_table() {
                   linear_panels<V, FloatPanel<V, BF16Codec<V>>>},
                  {linear_panels<V, Q8_0Panel<V>>, linear_panels<V, Q8_0Panel<V>>},
                  {linear_panels<V, Q4_0Panel<V>>, linear_panels<V, FineQ4_0Panel<V>>},
+                 {linear_panels<V, Q4_1Panel<V>>, linear_panels<V, Q4_1Panel<V>>},
+                 {linear_panels<V, Q5_0Panel<V>>, linear_panels<V, Q5_0Panel<V>>},
+                 {linear_panels<V, Q5_1Panel<V>>, linear_panels<V, Q5_1Panel<V>>},
+                 {linear_panels<V, Q2_KPanel<V>>, linear_panels<V, Q2_KPanel<V>>},
+                 {linear_panels<V, Q3_KPanel<V>>, linear_panels<V, Q3_KPanel<V>>},
                  {linear_panels<V, Q4_KPanel<V>>, linear_panels<V, FineQ4_KPanel<V>>},
-                 {linear_panels<V, Q6_KPanel<V>>, linear_panels<V, Q6_KPanel<V>>},
-                 {linear_panels<V, Grouped8Panel<V>>, linear_panels<V, Grouped8Panel<V>>}},
+                 {linear_panels<V, Q5_KPanel<V>>, linear_panels<V, Q5_KPanel<V>>},
+                 {linear_panels<V, Q6_KPanel<V>>, linear_panels<V, Q6_KPanel<V>>}},
       .quantise = {copy_floats<V>,
                    quantise_blocks<V, Int8Block>,
                    quantise_blocks<V, Int8Per32Block>,
