@@ -1,5 +1,6 @@
 #include "cli/http_client.h"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -7,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -52,16 +54,16 @@ Result<Socket> connect_to(const Url& url, std::chrono::seconds timeout) {
     const timeval limit{static_cast<time_t>(timeout.count()), 0};
     const int on = 1;
     ::setsockopt(socket.descriptor(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+    ::setsockopt(socket.descriptor(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
     ::setsockopt(socket.descriptor(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     if (::connect(socket.descriptor(), address->ai_addr, address->ai_addrlen) == 0) {
       return socket;
     }
-    error = errno;
+    error = errno == EINPROGRESS ? ETIMEDOUT : errno;  // how the time limit shows
   }
   return fail(ErrorCode::kIo,
-              "cannot connect to {}:{}: {} (is the server running?)",
-              url.host,
-              url.port,
+              "cannot connect to {}: {} (is the server running?)",
+              url.authority(),
               std::strerror(error));
 }
 
@@ -77,12 +79,11 @@ bool send_all(const Socket& socket, std::string_view bytes) {
 }
 
 std::string message_of(const Url& url, const ClientRequest& request) {
-  std::string text = fmt::format("{} {}{} HTTP/1.1\r\nHost: {}:{}\r\nConnection: close\r\n",
+  std::string text = fmt::format("{} {}{} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n",
                                  request.method,
                                  url.path,
                                  request.path,
-                                 url.host,
-                                 url.port);
+                                 url.authority());
   if (!request.api_key.empty()) {
     text += fmt::format("Authorization: Bearer {}\r\n", request.api_key);
   }
@@ -101,8 +102,8 @@ struct Head {
 // head: the lines up to the empty one.
 Result<Head> parse_head(std::string_view head) {
   Head parsed;
-  if (!head.starts_with("HTTP/1.") || head.size() < 12 ||
-      std::from_chars(head.data() + 9, head.data() + 12, parsed.status).ec != std::errc{}) {
+  if (!head.starts_with("HTTP/1.") || head.size() < 12 || head[8] != ' ' ||
+      std::from_chars(head.data() + 9, head.data() + 12, parsed.status).ptr != head.data() + 12) {
     return fail(ErrorCode::kIo, "the server did not answer in HTTP/1.1");
   }
   auto framing = BodyDecoder::Framing::kUntilClose;
@@ -118,53 +119,112 @@ Result<Head> parse_head(std::string_view head) {
     const std::string_view name = line.substr(0, colon);
     std::string_view value = line.substr(colon + 1);
     value.remove_prefix(std::min(value.find_first_not_of(" \t"), value.size()));
+    value = value.substr(0, value.find_last_not_of(" \t") + 1);
     if (equals_ignoring_case(name, "transfer-encoding") && equals_ignoring_case(value, "chunked")) {
       framing = BodyDecoder::Framing::kChunked;
     } else if (equals_ignoring_case(name, "content-length") &&
                framing != BodyDecoder::Framing::kChunked) {
       framing = BodyDecoder::Framing::kLength;
-      std::from_chars(value.data(), value.data() + value.size(), length);
+      const auto [number_end, error] =
+          std::from_chars(value.data(), value.data() + value.size(), length);
+      if (error != std::errc{} || number_end != value.data() + value.size()) {
+        return fail(ErrorCode::kIo, "the server sent a Content-Length that is not a number");
+      }
     }
   }
   parsed.decoder = BodyDecoder(framing, length);
   return parsed;
 }
 
+bool is_host_name(std::string_view host) {
+  return !host.empty() && std::all_of(host.begin(), host.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '.' || c == '_';
+  });
+}
+
+bool is_port(std::string_view text) {
+  uint16_t port = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
+  return error == std::errc{} && end == text.data() + text.size() && port > 0;
+}
+
 }  // namespace
 
+std::string printable_line(std::string_view text) {
+  std::string line(text);
+  std::replace_if(
+      line.begin(),
+      line.end(),
+      [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; },
+      ' ');
+  return line;
+}
+
 Result<Url> parse_url(std::string_view text) {
-  const std::string_view whole = text;
-  if (text.starts_with("https://")) {
-    return fail(ErrorCode::kUnsupported, "{}: https is not supported, only http", whole);
+  const auto refuse = [whole = text](std::string_view why) {
+    return fail(ErrorCode::kInvalidArgument,
+                "{}: {} (expected http://HOST:PORT/PATH, as http://127.0.0.1:8080; port and path "
+                "may be left away)",
+                printable_line(whole),
+                why);
+  };
+  if (!std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 0x7f; })) {
+    return refuse("a URL has printable ASCII only, and no spaces");
   }
-  if (text.starts_with("http://")) {
-    text.remove_prefix(7);
+  if (const size_t end = text.find("://"); end != std::string_view::npos) {
+    if (equals_ignoring_case(text.substr(0, end), "https")) {
+      return fail(ErrorCode::kUnsupported, "{}: https is not supported, only http", text);
+    }
+    if (!equals_ignoring_case(text.substr(0, end), "http")) {
+      return refuse("the scheme is not http");
+    }
+    text.remove_prefix(end + 3);
+  }
+  if (text.find_first_of("?#") != std::string_view::npos) {
+    return refuse("a server's address has no ? and no #");
   }
   Url url;
-  const size_t slash = text.find('/');
-  if (slash != std::string_view::npos) {
+  if (const size_t slash = text.find('/'); slash != std::string_view::npos) {
     url.path = text.substr(slash);
     while (url.path.ends_with('/')) {
       url.path.pop_back();
     }
     text = text.substr(0, slash);
   }
-  const size_t bracket = text.rfind(']');
-  const size_t colon = text.rfind(':');
-  if (colon != std::string_view::npos && (bracket == std::string_view::npos || colon > bracket)) {
+  if (text.find('@') != std::string_view::npos) {
+    return refuse("a user's name has no place in it");
+  }
+  const size_t bracket = text.starts_with('[') ? text.find(']') : 0;
+  const size_t colon = text.find(':', std::min(bracket, text.size()));
+  const std::string_view host = text.substr(0, colon);
+  if (text.starts_with('[')) {
+    url.host = host.substr(1, bracket - 1);
+    std::array<unsigned char, 16> address;
+    if (!host.ends_with(']') || ::inet_pton(AF_INET6, url.host.c_str(), address.data()) != 1) {
+      return refuse("[ and ] hold an IPv6 address, and nothing but a port comes behind");
+    }
+  } else {
+    url.host = host;
+    if (std::count(text.begin(), text.end(), ':') > 1) {
+      return refuse("more than one colon (an IPv6 address is written in [ ])");
+    }
+    if (!is_host_name(host)) {
+      return refuse(host.empty() ? "the host is missing" : "the host is no name and no address");
+    }
+  }
+  if (colon != std::string_view::npos) {
     url.port = text.substr(colon + 1);
-    text = text.substr(0, colon);
-  }
-  if (text.starts_with('[') && text.ends_with(']')) {
-    text = text.substr(1, text.size() - 2);
-  }
-  url.host = text;
-  if (url.host.empty() || url.port.empty() ||
-      url.port.find_first_not_of("0123456789") != std::string::npos) {
-    return fail(
-        ErrorCode::kInvalidArgument, "{}: not a URL of a server, as http://127.0.0.1:8080", whole);
+    if (!is_port(url.port)) {
+      return refuse("the port is not a number from 1 to 65535");
+    }
   }
   return url;
+}
+
+std::string Url::authority() const {
+  const bool is_v6 = host.find(':') != std::string::npos;
+  return fmt::format("{}{}{}:{}", is_v6 ? "[" : "", host, is_v6 ? "]" : "", port);
 }
 
 BodyDecoder::BodyDecoder(Framing framing, uint64_t length)
@@ -282,7 +342,11 @@ Result<int> exchange(const Url& url,
     if (parsed.status == 0) {
       const size_t searched = head.size() < 3 ? 0 : head.size() - 3;
       head += received;
-      const size_t end = head.find("\r\n\r\n", searched);
+      size_t end = head.find("\r\n\r\n", searched);
+      while (end != std::string::npos && head.starts_with("HTTP/1.1 1")) {  // interim answers
+        head.erase(0, end + 4);
+        end = head.find("\r\n\r\n");
+      }
       if (end == std::string::npos) {
         if (n == 0 || head.size() > kMaxHeadBytes) {
           return fail(ErrorCode::kIo, "the server closed the connection without an answer");

@@ -13,12 +13,14 @@
 namespace millrace {
 
 struct Url {
-  std::string host;
+  std::string host;  // an IPv6 address without brackets
   std::string port = "80";
   std::string path;  // without a trailing slash; empty for the root
+
+  std::string authority() const;  // "host:port", "[::1]:80"
 };
 
-// "http://127.0.0.1:8080/prefix". https is answered with kUnsupported.
+// "http://127.0.0.1:8080/prefix"; the scheme may be left away. https is answered with kUnsupported.
 Result<Url> parse_url(std::string_view text);
 
 struct ClientRequest {
@@ -62,6 +64,9 @@ class SseReader {
   std::string data_;
   bool has_data_ = false;
 };
+
+// One line for a message: control characters, which a terminal might obey, become spaces.
+std::string printable_line(std::string_view text);
 
 // Sends the request and gives the body to on_body as it comes. The status of the response, or what
 // went wrong; a body that ends early is an error.

@@ -23,9 +23,46 @@ TEST(ParseUrl, takes_hosts_ports_and_prefixes) {
   ASSERT_TRUE(v6);
   EXPECT_EQ(v6->host, "::1");
   EXPECT_EQ(v6->port, "9");
-  EXPECT_FALSE(parse_url("https://x"));
-  EXPECT_FALSE(parse_url("http://"));
-  EXPECT_FALSE(parse_url("http://host:port"));
+  EXPECT_EQ(v6->authority(), "[::1]:9");
+  const auto shouted = parse_url("HTTP://Some-Host_1.example:65535");
+  ASSERT_TRUE(shouted);
+  EXPECT_EQ(shouted->authority(), "Some-Host_1.example:65535");
+}
+
+TEST(ParseUrl, says_what_is_wrong_and_what_was_expected) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"http://", "the host is missing"},
+      {"http:///v1", "the host is missing"},
+      {"", "the host is missing"},
+      {":8080", "the host is missing"},
+      {"http://host:port", "a number from 1 to 65535"},
+      {"http://host:", "a number from 1 to 65535"},
+      {"http://host:0", "a number from 1 to 65535"},
+      {"http://host:65536", "a number from 1 to 65535"},
+      {"http://host:73617", "a number from 1 to 65535"},
+      {"http://host:99999999999999999999", "a number from 1 to 65535"},
+      {"http://host:-1", "a number from 1 to 65535"},
+      {"http://host:+1", "a number from 1 to 65535"},
+      {"http://[::1]8080", "nothing but a port"},
+      {"http://::1:8080", "an IPv6 address is written in [ ]"},
+      {"http://[::1", "hold an IPv6 address"},
+      {"http://[]:80", "hold an IPv6 address"},
+      {"http://[1.2.3.4]:80", "hold an IPv6 address"},
+      {"ftp://host", "the scheme is not http"},
+      {"http://me:secret@host", "a user's name"},
+      {"http://host/v1?x=1", "no ? and no #"},
+      {"http://ho st", "no spaces"},
+      {"http://host/a\r\nX: y", "no spaces"},
+      {"http://ho*st", "no name and no address"},
+  };
+  for (const auto& [text, words] : cases) {
+    const auto url = parse_url(text);
+    ASSERT_FALSE(url) << text;
+    EXPECT_NE(url.error().message.find(words), std::string::npos) << url.error().message;
+    EXPECT_NE(url.error().message.find("expected http://HOST:PORT/PATH"), std::string::npos);
+    EXPECT_EQ(url.error().message.find('\n'), std::string::npos);
+  }
+  EXPECT_EQ(parse_url("https://x").error().code, ErrorCode::kUnsupported);
 }
 
 // Cut at every place, a chunked body is the same.

@@ -20,6 +20,7 @@
 #include "cli/json_object.h"
 #include "cli/load_report.h"
 #include "cli/option_set.h"
+#include "sample/sampling_params.h"
 #include "text/value.h"
 
 namespace millrace {
@@ -62,17 +63,32 @@ struct LoadOptions {
     options.add("URL", url, "The server, as http://127.0.0.1:8080 (a /v1 at the end is taken off)");
     options.add("-r,--requests", n_requests, 1, 10'000'000, "How many requests");
     options.add("-c,--concurrency", concurrency, 1, 4096, "How many at once at most");
-    options.add("--rate", rate, 0, 1e6, "Poisson arrivals a second; 0: the next when one ends");
+    options.add("--rate",
+                rate,
+                0,
+                1e6,
+                "Requests that start in a second, at random (Poisson) times; 0: the next starts "
+                "when one ends");
     options.add(
         "--prompts",
         prompt_file,
-        "A file with one prompt a line instead of the built-in ones; - reads standard input");
-    options.add("--model", model, "Default: the first of /v1/models");
-    options.add("--api-key-file", api_key_file, "Its first line is the key");
-    options.add("-n,--max-tokens", max_tokens, 1, 1 << 20, "Of every answer");
-    options.add("--temperature", temperature, 0, 100, "Of every request");
+        "A file with one prompt a line, - for standard input; default: eight built-in ones");
+    options.add(
+        "--model", model, "The model's name in the requests; default: the first of /v1/models");
+    options.add(
+        "--api-key-file", api_key_file, "A file whose first line is the key; default: none");
+    options.add("-n,--max-tokens",
+                max_tokens,
+                -1,
+                1 << 20,
+                "Tokens of an answer at most; -1: the server's own limit");
+    options.add("--temperature",
+                temperature,
+                kTemperatureRange.low,
+                kTemperatureRange.high,
+                "How freely to draw; 0 takes the likeliest token each time");
     options.add("-s,--seed", seed, 0, INT32_MAX, "Request i is sent with seed + i");
-    options.add("--timeout", timeout_seconds, 1, 86400, "Seconds without a byte");
+    options.add("--timeout", timeout_seconds, 1, 86400, "Seconds without a byte before giving up");
     options.add("--ignore-eos",
                 ignore_eos,
                 "Ask for exactly --max-tokens (Millrace, vLLM); fewer count as short");
@@ -186,8 +202,11 @@ Result<std::vector<std::string>> read_prompts(const std::string& path) {
   std::istringstream lines(*content);
   std::vector<std::string> prompts;
   for (std::string line; std::getline(lines, line);) {
-    if (line.find_first_not_of(" \t\r") != std::string::npos) {
-      prompts.push_back(line);
+    if (line.ends_with('\r')) {
+      line.pop_back();
+    }
+    if (line.find_first_not_of(" \t") != std::string::npos) {
+      prompts.push_back(std::move(line));
     }
   }
   if (prompts.empty()) {
@@ -207,11 +226,13 @@ std::string body_of(const LoadOptions& options,
   JsonObject body;
   body.add("model", target.model)
       .add("messages", std::vector<JsonObject>{message})
-      .add("max_tokens", options.max_tokens)
       .add("temperature", double{options.temperature})
       .add("seed", options.seed + index)
       .add("stream", true)
       .add("stream_options", stream_options);
+  if (options.max_tokens > 0) {
+    body.add("max_tokens", options.max_tokens);
+  }
   if (options.ignore_eos) {
     body.add("ignore_eos", true);
   }
@@ -235,12 +256,12 @@ class AnswerReader {
   void finish(const Result<int>& status, const LoadOptions& options) {
     sample_.whole = seconds_since(start_);
     if (!status) {
-      sample_.error = status.error().message;
+      set_error(status.error().message);
       return;
     }
     sample_.status = *status;
     if (*status != 200) {
-      sample_.error = error_text();
+      set_error(raw_.empty() ? "an empty body" : error_text());
     } else if (sample_.error.empty()) {
       if (!is_done_ || sample_.finish_reason.empty()) {
         sample_.error = "the stream ended without finish_reason and [DONE]";
@@ -264,16 +285,16 @@ class AnswerReader {
     }
     const auto chunk = parse_json(data);
     if (!chunk) {
-      sample_.error = "a chunk is no JSON: " + chunk.error().message;
+      set_error("a chunk is not JSON: " + chunk.error().message);
       return;
     }
     if (const Value* error = chunk->find("error"); error != nullptr && !error->is_none()) {
-      sample_.error = error->string_or("message", "an error without a message");
+      set_error(message_of(*error, "an error without a message"));
       return;
     }
     if (const Value* usage = chunk->find("usage"); usage != nullptr && usage->is_dict()) {
-      sample_.prompt_tokens = integer(*usage, "prompt_tokens");
-      sample_.completion_tokens = integer(*usage, "completion_tokens");
+      sample_.prompt_tokens = count(*usage, "prompt_tokens");
+      sample_.completion_tokens = count(*usage, "completion_tokens");
       has_usage_ = true;
     }
     const Value* choices = chunk->find("choices");
@@ -285,8 +306,14 @@ class AnswerReader {
       sample_.finish_reason = reason;
     }
     if (const Value* delta = choice.find("delta")) {
+      take_text(delta->string_or("reasoning_content", ""));  // what a model thinks is generated too
       take_text(delta->string_or("content", ""));
     }
+  }
+
+  // Never empty: an empty error would be none.
+  void set_error(std::string_view message) {
+    sample_.error = message.empty() ? "an error without a message" : printable_line(message);
   }
 
   void take_text(std::string_view text) {
@@ -306,15 +333,21 @@ class AnswerReader {
     }
   }
 
-  static int64_t integer(const Value& object, std::string_view name) {
+  static int64_t count(const Value& object, std::string_view name) {
     const Value* value = object.find(name);
-    return value != nullptr && value->is_int() ? value->as_int() : 0;
+    return value != nullptr && value->is_int() ? std::max<int64_t>(value->as_int(), 0) : 0;
+  }
+
+  // error: an object with a message, or the message itself.
+  static std::string message_of(const Value& error, std::string_view otherwise) {
+    return error.is_string() ? error.as_string()
+                             : std::string(error.string_or("message", otherwise));
   }
 
   std::string error_text() const {
     const auto body = parse_json(raw_);
     const Value* error = body ? body->find("error") : nullptr;
-    return error != nullptr ? std::string(error->string_or("message", raw_)) : raw_;
+    return error != nullptr ? message_of(*error, raw_) : raw_;
   }
 
   LoadSample& sample_;
@@ -387,6 +420,10 @@ LoadReport run_load(const LoadOptions& options,
 }
 
 Result<int> load(const LoadOptions& options) {
+  if (options.max_tokens == 0) {
+    return fail(ErrorCode::kInvalidArgument,
+                "--max-tokens: expected 1 or more, or -1 for the server's own limit, got 0");
+  }
   auto url = parse_url(options.url);
   if (!url) {
     return propagate(url);

@@ -38,7 +38,9 @@ Totals total(const LoadReport& report) {
       continue;
     }
     ++(sample.is_short ? totals.n_short : totals.n_whole);
-    totals.first_token.push_back(sample.first_token);
+    if (sample.first_token > 0) {  // else nothing was shown, say an empty text
+      totals.first_token.push_back(sample.first_token);
+    }
     totals.whole.push_back(sample.whole);
     totals.gaps.insert(totals.gaps.end(), sample.gaps.begin(), sample.gaps.end());
   }
@@ -46,6 +48,9 @@ Totals total(const LoadReport& report) {
 }
 
 std::string row(const char* name, const std::vector<double>& seconds) {
+  if (seconds.empty()) {
+    return fmt::format("{:20} {:>9} {:>9} {:>9}\n", name, "-", "-", "-");
+  }
   return fmt::format("{:20} {:9.1f} {:9.1f} {:9.1f}\n",
                      name,
                      1e3 * percentile(seconds, 0.5),
