@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "cli/foreign_names.h"
 #include "cli/option_set.h"
 
 namespace millrace {
@@ -155,6 +156,10 @@ class Chat {
   }
 
   static void complain(const std::string& command) {
+    if (const auto* row = find_foreign_name(ForeignKind::kChatCommand, command)) {
+      fmt::print(stderr, "there is no command {}, here: {}\n", command, row->here);
+      return;
+    }
     std::vector<std::string> names;
     for (const ChatCommand& known : kCommands) {
       names.emplace_back(known.name);

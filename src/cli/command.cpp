@@ -10,6 +10,7 @@
 #include <system_error>
 #include <vector>
 
+#include "cli/foreign_names.h"
 #include "cli/option_set.h"
 #include "cli/version.h"
 
@@ -54,6 +55,18 @@ void open_standard_streams() {
   }
 }
 
+// For a name that is no command: what to type instead, if that can be guessed.
+std::string command_hint(const std::string& name, std::span<const std::string> names) {
+  if (const auto* row = find_foreign_name(ForeignKind::kCommand, name)) {
+    return fmt::format(", here: {}", row->here);
+  }
+  if (name == "demo" || name.ends_with(".gguf")) {
+    return fmt::format(", did you mean millrace run {}?", name);
+  }
+  const std::string near = nearest_name(name, names);
+  return near.empty() ? "" : ", did you mean " + near + "?";
+}
+
 int dispatch(const std::vector<std::string>& arguments) {
   if (arguments.empty()) {
     std::fputs(overview().c_str(), stderr);
@@ -79,11 +92,10 @@ int dispatch(const std::vector<std::string>& arguments) {
       return status ? *status : report(status.error());
     }
   }
-  const std::string near = nearest_name(name, names);
   return report({ErrorCode::kInvalidArgument,
                  fmt::format("there is no command {}{} (millrace --help lists the commands)",
                              name,
-                             near.empty() ? "" : ", did you mean " + near + "?")});
+                             command_hint(name, names))});
 }
 
 }  // namespace

@@ -13,6 +13,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "cli/foreign_names.h"
+
 namespace millrace {
 namespace {
 
@@ -124,6 +126,27 @@ struct OptionSet::Parser {
         ->check(in_range(low, high));
   }
 
+  // What people type elsewhere, found before parsing: -ngl would be read as -n with the value gl.
+  std::optional<std::string> foreign_option(std::span<const std::string> arguments) const {
+    for (size_t i = 0; i < arguments.size() && arguments[i] != "--"; ++i) {
+      const std::string name = arguments[i].substr(0, arguments[i].find('='));
+      const CLI::Option* option = name.starts_with('-') ? app.get_option_no_throw(name) : nullptr;
+      if (option != nullptr) {
+        const bool has_value_behind = option->get_items_expected_max() > 0 && name == arguments[i];
+        i += has_value_behind ? 1 : 0;
+      } else if (const auto* row = find_foreign_name(ForeignKind::kOption, name)) {
+        // A name that the row shares with this command, as load's --model, is nearer.
+        const std::vector<std::string> ours = option_names();
+        const auto near = std::find_if(ours.begin(), ours.end(), [&](const std::string& our) {
+          return find_foreign_name(ForeignKind::kOption, our) == row;
+        });
+        return near != ours.end() ? fmt::format("unknown option {}, did you mean {}?", name, *near)
+                                  : fmt::format("unknown option {}, here: {}", name, row->here);
+      }
+    }
+    return std::nullopt;
+  }
+
   // What to say of the first argument that no option took.
   std::string unknown_argument() const {
     std::string unknown = app.remaining().front();
@@ -206,6 +229,9 @@ Result<int> OptionSet::run(std::span<const std::string> arguments,
 }
 
 Result<OptionSet::Outcome> OptionSet::parse(std::span<const std::string> arguments) {
+  if (const auto foreign = parser_->foreign_option(arguments)) {
+    return fail(ErrorCode::kInvalidArgument, "{} {}", *foreign, parser_->help_hint());
+  }
   try {
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
     parser_->app.parse(reversed);

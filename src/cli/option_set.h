@@ -40,7 +40,7 @@ class OptionSet {
                   const std::function<Result<int>()>& command);
 
   enum class Outcome { kRun, kHelpShown };
-  // An unknown option is answered with the nearest one.
+  // An unknown option is answered with what it is here, or else with the nearest one.
   Result<Outcome> parse(std::span<const std::string> arguments);
 
  private:

@@ -93,6 +93,22 @@ TEST(OptionSet, mistakes_are_errors_that_help) {
   EXPECT_NE(extra.error().message.find("other"), std::string::npos);
 }
 
+TEST(OptionSet, options_of_other_programs_are_answered_with_ours) {
+  const auto error_of = [](std::vector<std::string> arguments) {
+    Options options;
+    const auto outcome = options.parse(std::move(arguments));
+    return outcome ? std::string() : outcome.error().message;
+  };
+  EXPECT_NE(error_of({"m", "--temp", "0"}).find("option --temp, here: --temperature"),
+            std::string::npos);
+  EXPECT_NE(error_of({"m", "--ctx-size=64"}).find("option --ctx-size, here: --max-model-len"),
+            std::string::npos);
+  EXPECT_NE(error_of({"-hf", "a/b"}).find("option -hf, here: not built"), std::string::npos);
+  EXPECT_NE(error_of({"m", "-tp", "2"}).find("option -tp, here: not built"), std::string::npos);
+  EXPECT_EQ(error_of({"m", "-p", "-ngl"}), "");  // a value
+  EXPECT_EQ(error_of({"m", "-p=-ngl", "--json"}), "");
+}
+
 TEST(OptionSet, help_is_made_from_the_declarations) {
   Options options;
   testing::internal::CaptureStdout();

@@ -33,6 +33,11 @@ done
 expect_error 'did you mean serve?' serv
 expect_error 'did you mean --threads?' run x.gguf --thred 2
 expect_error 'option --thred, did you mean --threads? (millrace run --help' run x.gguf --thred=2
+expect_error 'no command pull, here: not built' pull llama3
+expect_error 'did you mean millrace run x.gguf?' x.gguf
+expect_error 'option -ngl, here: not built' run x.gguf -p hi -ngl 99
+expect_error 'option -m, here: millrace COMMAND model.gguf' serve -m x.gguf
+expect_error 'did you mean --model?' load http://127.0.0.1:1 --modl x
 expect_error 'did you mean demo?' run demmo -p hi
 touch here.gguf
 expect_error 'did you mean here.gguf?' inspect her.gguf
@@ -48,6 +53,7 @@ expect_error 'missing.gguf' run missing.gguf -p hi
 expect_error 'qwen3-0.6b' synth out.gguf --shape nonsense
 expect_error 'is the server running' load http://127.0.0.1:1
 expect_error 'only http' load https://127.0.0.1
+expect_error 'the port is not a number from 1 to 65535' load http://127.0.0.1:73617
 expect_error '--api-key-file missing.txt' load http://127.0.0.1:1 --api-key-file missing.txt
 mkfifo pipe
 for other in 'pipe:is a pipe' 'folder:is a folder' '/dev/zero:is a device'; do
@@ -160,10 +166,11 @@ wait_for(b"> ")
 os.write(terminal, b"\x04")  # Ctrl-D
 assert os.waitpid(pid, 0)[1] == 0
 PYTHON
-printf '/help\n/regne\n/regen\nHello.\n/regen\n/clear\n/system Be kind.\nHello.\n/exit\nnever\n' |
+printf '/help\n/regne\n/bye\n/regen\nHello.\n/regen\n/clear\n/system Be kind.\nHello.\n/exit\nnever\n' |
   "$millrace" run demo -n 8 --temperature 0 -t 1 --json >chat 2>err || fail "chat commands: $(cat err)"
 [ "$(wc -l <chat)" -eq 3 ] || fail "three answers were asked for: $(cat chat)"
 grep -q '/regen .*once more' err || fail "/help: $(cat err)"
+grep -q 'no command /bye, here: /exit' err || fail "a chat command of others: $(cat err)"
 grep -q 'did you mean /regen?' err || fail "an unknown chat command: $(cat err)"
 grep -q 'no answer yet' err || fail "/regen without an answer: $(cat err)"
 /usr/bin/python3 - <<'PYTHON' || fail "chat: what the model was sent"

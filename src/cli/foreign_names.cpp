@@ -1,0 +1,109 @@
+#include "cli/foreign_names.h"
+
+#include <array>
+
+namespace millrace {
+namespace {
+
+using Kind = ForeignKind;
+
+constexpr std::array kRows = {
+    ForeignName{Kind::kCommand, "chat, llama-cli", "millrace run MODEL"},
+    ForeignName{Kind::kCommand, "start, server, llama-server, api_server", "millrace serve MODEL"},
+    ForeignName{Kind::kCommand, "show", "millrace inspect MODEL"},
+    ForeignName{Kind::kCommand, "complete, generate", "millrace run MODEL -p TEXT"},
+    ForeignName{Kind::kCommand, "llama-bench", "millrace bench MODEL"},
+    ForeignName{Kind::kCommand,
+                "pull, push, download",
+                "not built (fetch a GGUF file yourself, its path is the MODEL)"},
+    ForeignName{Kind::kCommand,
+                "list, ls, ps, rm, cp, create, stop",
+                "not built (models are files, a server is a process)"},
+    ForeignName{
+        Kind::kCommand, "quantize, llama-quantize", "not built (take a quantised GGUF file)"},
+    ForeignName{Kind::kCommand, "version, -v, -V", "millrace --version"},
+    ForeignName{Kind::kOption, "-m, --model, --model-path", "millrace COMMAND model.gguf"},
+    ForeignName{Kind::kOption,
+                "-hf, --hf-repo, -hff, --hf-file",
+                "not built (fetch a GGUF file yourself, its path is the MODEL)"},
+    ForeignName{Kind::kOption, "-c, --ctx-size, --num-ctx, --context-length", "--max-model-len"},
+    ForeignName{Kind::kOption, "-np, --parallel, --max-num-seqs", "serve --max-sequences"},
+    ForeignName{Kind::kOption,
+                "--max-num-batched-tokens, -b, --batch-size, -ub, --ubatch-size",
+                "nothing (steps are sized by themselves)"},
+    ForeignName{Kind::kOption, "--n-predict, --predict, --num-predict", "-n, --max-tokens"},
+    ForeignName{Kind::kOption, "--temp", "--temperature"},
+    ForeignName{Kind::kOption, "--repeat-penalty", "--repetition-penalty"},
+    ForeignName{Kind::kOption, "--typical", "--typical-p"},
+    ForeignName{Kind::kOption, "-f, --file", "-p - < FILE"},
+    ForeignName{Kind::kOption, "-sys, --system-prompt", "--system"},
+    ForeignName{Kind::kOption,
+                "-i, --interactive, -cnv, --conversation, -it",
+                "nothing (run without -p is a chat)"},
+    ForeignName{Kind::kOption, "-no-cnv, --no-conversation", "--raw"},
+    ForeignName{Kind::kOption, "-md, --model-draft, --speculative-model", "--draft"},
+    ForeignName{Kind::kOption, "--draft-n, --num-speculative-tokens", "--draft-max"},
+    ForeignName{Kind::kOption, "-a, --served-model-name", "serve --alias"},
+    ForeignName{Kind::kOption,
+                "--api-key",
+                "serve --api-key-file (other processes can read a command line)"},
+    ForeignName{Kind::kOption, "--allowed-origins", "serve --allow-origin"},
+    ForeignName{Kind::kOption, "-v, --log-level", "serve --verbose"},
+    ForeignName{Kind::kOption, "--gpu-memory-utilization, --cache-ram", "--kv-memory, in MiB"},
+    ForeignName{Kind::kOption,
+                "--enable-prefix-caching, --enable-chunked-prefill, -cb, --cont-batching",
+                "nothing (always on)"},
+    ForeignName{
+        Kind::kOption, "--no-enable-prefix-caching, --no-cache-prompt", "--no-prefix-cache"},
+    ForeignName{Kind::kOption, "--jinja", "nothing (the model's own template is always used)"},
+    ForeignName{Kind::kOption,
+                "--chat-template, --chat-template-file",
+                "not built (the template comes from the GGUF file)"},
+    ForeignName{Kind::kOption,
+                "-ngl, --gpu-layers, --n-gpu-layers, --device",
+                "not built (Millrace computes on the CPU)"},
+    ForeignName{Kind::kOption,
+                "-tp, --tensor-parallel-size, --pipeline-parallel-size, --tensor-split",
+                "not built (one machine, no GPU)"},
+    ForeignName{Kind::kOption, "-fa, --flash-attn", "nothing (always on)"},
+    ForeignName{
+        Kind::kOption, "--dtype, --quantization, --load-format", "nothing (the GGUF file says it)"},
+    ForeignName{Kind::kOption,
+                "-ctk, --cache-type-k, -ctv, --cache-type-v, --kv-cache-dtype",
+                "not built (keys and values are BF16 or F32)"},
+    ForeignName{Kind::kOption,
+                "--grammar, --grammar-file, -j, --json-schema",
+                "not built (structured output)"},
+    ForeignName{Kind::kOption, "--lora, --enable-lora", "not built (adapters)"},
+    ForeignName{Kind::kOption,
+                "--embedding, --embeddings, --rerank, --reranking, --mmproj",
+                "not built (text in, text out)"},
+    ForeignName{
+        Kind::kOption, "--mlock, --no-mmap, --numa", "nothing (weights are packed in memory)"},
+    ForeignName{Kind::kChatCommand, "/bye, /quit, /q", "/exit"},
+    ForeignName{Kind::kChatCommand, "/?", "/help"},
+    ForeignName{Kind::kChatCommand, "/reset, /new", "/clear"},
+    ForeignName{Kind::kChatCommand, "/set", "/system TEXT, or an option of millrace run"},
+    ForeignName{Kind::kChatCommand, "/show", "millrace inspect MODEL"},
+};
+
+}  // namespace
+
+std::span<const ForeignName> foreign_names() {
+  return kRows;
+}
+
+const ForeignName* find_foreign_name(ForeignKind kind, std::string_view name) {
+  for (const ForeignName& row : kRows) {
+    for (std::string_view left = row.names; row.kind == kind && !left.empty();) {
+      const size_t end = left.find(", ");
+      if (left.substr(0, end) == name) {
+        return &row;
+      }
+      left = end == std::string_view::npos ? "" : left.substr(end + 2);
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace millrace
