@@ -1,5 +1,6 @@
 #include "engine/executor.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
@@ -68,7 +69,7 @@ void Executor::forward(const StepPlan& plan, std::span<SequenceState* const> seq
 // Which row answers what. A row predicts the token after its own.
 void Executor::collect_questions(const StepPlan& plan, std::span<SequenceState* const> sequences) {
   questions_.clear();
-  outputs_.resize(plan.spans.size());
+  outputs_.resize(std::max(outputs_.size(), plan.spans.size()));  // keeps the memory of the rest
   int64_t row = 0;
   for (size_t i = 0; i < plan.spans.size(); ++i) {
     const SpanPlan& span = plan.spans[i];
@@ -76,6 +77,7 @@ void Executor::collect_questions(const StepPlan& plan, std::span<SequenceState* 
     const int64_t n_sampled = span.is_sampling ? span.n_drafts + 1 : 0;
     const int64_t n_scores = span.n_logits - n_sampled;
     question.output->sampled.clear();
+    question.output->sampled.reserve(static_cast<size_t>(n_sampled));
     question.output->scores.resize(static_cast<size_t>(n_scores));
     question.position = span.begin + span.count - span.n_logits + 1;
     question.row = row;

@@ -20,6 +20,7 @@ Scheduler::Scheduler(SchedulerLimits limits)
            limits.prefill_chunk);
   MR_CHECK(limits.max_logits >= limits.block_tokens, "logits {}", limits.max_logits);
   MR_CHECK(limits.max_sequences >= 1);
+  spare_.blocks.reserve(static_cast<size_t>(limits.n_blocks));
 }
 
 // The tables of pool, index and picker; then a key and a place in its sequence's table, in the

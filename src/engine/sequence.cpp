@@ -20,16 +20,18 @@ SequenceState::SequenceState(SequenceId id_,
       tokens(state->request.prompt),
       has_history(uses_history(state->request.sampling)),
       text(tokenizer, state->request.prompt, state->request.stop) {
-  if (has_history) {
-    history.add_prompt(tokens);
-  }
   if (request().prompt_logprobs) {
     prompt_scores.entries.resize(tokens.size());
     prompt_scores.entries[0] = {.token = tokens[0],
                                 .logprob = std::numeric_limits<float>::quiet_NaN()};
   }
-  constexpr size_t kReserved = 4096;  // tokens; beyond, the vector grows by doubling
-  tokens.reserve(tokens.size() + std::min(static_cast<size_t>(state->max_new), kReserved));
+  constexpr size_t kReserved = 4096;  // tokens; beyond, memory grows by doubling
+  const size_t n_tokens = tokens.size() + std::min(static_cast<size_t>(state->max_new), kReserved);
+  tokens.reserve(n_tokens);
+  if (has_history) {
+    history.reserve(n_tokens);
+    history.add_prompt(tokens);
+  }
 }
 
 bool SequenceState::is_end(TokenId token) const {

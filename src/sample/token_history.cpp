@@ -1,5 +1,7 @@
 #include "sample/token_history.h"
 
+#include <bit>
+
 #include "base/check.h"
 
 namespace millrace {
@@ -14,8 +16,15 @@ size_t TokenHistory::slot_of(TokenId token) const {
   return slot;
 }
 
-void TokenHistory::grow() {
-  slots_.assign(slots_.empty() ? 64 : slots_.size() * 2, 0);
+void TokenHistory::reserve(size_t n_tokens) {
+  entries_.reserve(n_tokens);
+  if (slots_.size() <= 2 * n_tokens) {
+    set_slots(std::bit_ceil(2 * n_tokens + 1));
+  }
+}
+
+void TokenHistory::set_slots(size_t n) {
+  slots_.assign(n, 0);
   for (size_t i = 0; i < entries_.size(); ++i) {
     slots_[slot_of(entries_[i].token)] = static_cast<uint32_t>(i + 1);
   }
@@ -23,7 +32,7 @@ void TokenHistory::grow() {
 
 TokenHistory::Entry& TokenHistory::find_or_insert(TokenId token) {
   if (entries_.size() * 2 >= slots_.size()) {
-    grow();
+    set_slots(slots_.empty() ? 64 : slots_.size() * 2);
   }
   uint32_t& slot = slots_[slot_of(token)];
   if (slot == 0) {

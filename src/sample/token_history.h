@@ -21,6 +21,7 @@ class TokenHistory {
     int32_t n_output = 0;  // occurrences in the output
   };
 
+  void reserve(size_t n_tokens);  // distinct ones, without allocating
   void add_prompt(std::span<const TokenId> tokens);
   void push(TokenId token);  // the output grew by one token
   void pop(TokenId token);   // takes the last push(token) back: a rejected draft
@@ -31,7 +32,7 @@ class TokenHistory {
 
  private:
   Entry& find_or_insert(TokenId token);
-  void grow();
+  void set_slots(size_t n);
   size_t slot_of(TokenId token) const;
 
   std::vector<Entry> entries_;

@@ -1,7 +1,10 @@
-// Counts what operator new gives: the tables beside weights and KV take what the memory plan says.
+// Counts what operator new gives: the tables beside weights and KV take what the memory plan says,
+// and a step in which sequences only decode takes nothing.
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <new>
@@ -122,6 +125,103 @@ TEST(PlannedTables, of_a_sampler_are_there_before_its_first_row) {
             }),
             0);
 }
+
+struct SteadyCase {
+  const char* name;
+  float temperature;
+  float penalty;
+  int max_drafts;
+  bool has_draft_model;
+  bool has_logprobs;
+};
+
+class SteadyStep : public testing::TestWithParam<SteadyCase> {};
+
+// Eight sequences decode from their 80th token to their 240th, across two edges of blocks. They are
+// read on the engine thread, at the end of each step, so that nothing depends on when a reader gets
+// a processor.
+TEST_P(SteadyStep, allocates_nothing) {
+  constexpr size_t kSequences = 8;
+  constexpr int64_t kFrom = 80;
+  constexpr int64_t kTo = 240;
+  const SteadyCase& steady = GetParam();
+  const TestModel model(DType::kQ8_0);
+  EngineOptions options;
+  options.n_threads = 2;
+  options.max_drafts = steady.max_drafts;
+  options.adapts_drafts = false;
+  TestEngine rig(model.path(), options, steady.has_draft_model ? model.path() : "");
+  std::array<std::shared_ptr<TokenStream>, kSequences> streams;
+  std::array<int64_t, kSequences> n_tokens = {};
+  std::atomic<bool> is_submitted{false};
+  std::atomic<bool> is_over{false};
+  int64_t n_before = -1;  // allocations when all had reached kFrom
+  int64_t n_after = -1;   // and when the first had reached kTo
+  const auto read = [&](size_t i) {
+    is_submitted.wait(false);
+    StreamEvent event;
+    while (streams[i]->try_next(event)) {
+      n_tokens[i] += std::holds_alternative<TokenEvent>(event.body) ? 1 : 0;
+    }
+    const auto [least, most] = std::ranges::minmax(n_tokens);
+    if (n_before < 0 && least >= kFrom) {
+      EXPECT_LT(most, kTo - 100);
+      n_before = n_allocations.load();
+    }
+    if (n_after < 0 && most >= kTo) {
+      n_after = n_allocations.load();
+    }
+    if (std::ranges::all_of(streams, &TokenStream::is_finished)) {
+      is_over.store(true);
+      is_over.notify_one();
+    }
+  };
+  for (const bool is_measured : {false, true}) {  // the first time, memory grows to its size
+    for (size_t i = 0; i < kSequences; ++i) {
+      Request request;
+      request.prompt = some_prompt(40, static_cast<int>(i));
+      request.max_tokens = 300;
+      request.ignore_eos = true;
+      request.seed = 1 + i;
+      request.sampling.temperature = steady.temperature;
+      request.sampling.frequency_penalty = steady.penalty;
+      request.sampling.repetition_penalty = 1 + steady.penalty;
+      request.cache_salt = steady.has_draft_model ? "no guesses from answers before" : "";
+      if (steady.has_logprobs) {
+        request.n_logprobs = 0;
+      }
+      if (!is_measured) {
+        streams[i] = rig.submit(request);
+      } else {
+        auto submitted = rig.engine->submit(request, [&, i] { read(i); });
+        ASSERT_TRUE(submitted);
+        streams[i] = *std::move(submitted);
+      }
+    }
+    for (size_t i = 0; !is_measured && i < kSequences; ++i) {
+      EXPECT_EQ(read_all(*streams[i]).at(0).ids.size(), 300U);
+    }
+  }
+  is_submitted.store(true);
+  is_submitted.notify_one();
+  is_over.wait(false);
+  ASSERT_GE(n_before, 0);
+  ASSERT_GE(n_after, 0);
+  EXPECT_EQ(n_after - n_before, 0);
+  for (const int64_t n : n_tokens) {
+    EXPECT_EQ(n, 300);
+  }
+  EXPECT_EQ(rig.engine->stats().accepted_drafts > 0, steady.max_drafts > 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases,
+                         SteadyStep,
+                         testing::Values(SteadyCase{"greedy", 0, 0, 0, false, false},
+                                         SteadyCase{"sampled", 0.8F, 0, 0, false, true},
+                                         SteadyCase{"penalised", 0.8F, 0.1F, 0, false, false},
+                                         SteadyCase{"drafted", 0, 0, 4, false, false},
+                                         SteadyCase{"draft_model", 0.8F, 0, 3, true, false}),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace millrace
