@@ -86,6 +86,19 @@ TEST(utf8, refuses_overlong_surrogate_and_out_of_range) {
             "a\uFFFD\uFFFD\uFFFDb\uFFFDc\uFFFD\uFFFDd");
 }
 
+TEST(Utf8, a_broken_byte_is_found_at_any_place_of_a_long_text) {
+  for (size_t n = 1; n < 40; ++n) {
+    std::string text(n, 'a');
+    EXPECT_TRUE(is_valid_utf8(text));
+    EXPECT_TRUE(is_valid_utf8(text + "\u00e9" + text));
+    for (size_t at = 0; at < n; ++at) {
+      text[at] = '\xFF';
+      EXPECT_FALSE(is_valid_utf8(text)) << n << ' ' << at;
+      text[at] = 'a';
+    }
+  }
+}
+
 TEST(buffer, is_aligned_zeroed_and_movable) {
   for (const std::size_t n : {1u, 4096u, (2u << 20) - 1, 5u << 20}) {
     Buffer buffer = Buffer::allocate(n);

@@ -1,6 +1,8 @@
 #include "base/utf8.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <cstring>
 
 namespace millrace {
 namespace {
@@ -75,15 +77,31 @@ void append_utf8(std::string& out, char32_t code_point) {
   }
 }
 
+// The number of bytes below 0x80 at the start, to a multiple of 8: most text is skipped so.
+static std::size_t ascii_prefix(std::string_view text) {
+  constexpr uint64_t kHighBits = 0x8080808080808080;
+  std::size_t n = 0;
+  for (uint64_t word = 0; n + sizeof(word) <= text.size(); n += sizeof(word)) {
+    std::memcpy(&word, text.data() + n, sizeof(word));
+    if ((word & kHighBits) != 0) {
+      break;
+    }
+  }
+  return n;
+}
+
 bool is_valid_utf8(std::string_view text) {
-  while (!text.empty()) {
+  while (true) {
+    text.remove_prefix(ascii_prefix(text));
+    if (text.empty()) {
+      return true;
+    }
     const Utf8Step step = decode_utf8(text);
     if (!step.is_valid) {
       return false;
     }
     text.remove_prefix(step.n_bytes);
   }
-  return true;
 }
 
 std::string replace_invalid_utf8(std::string_view text) {

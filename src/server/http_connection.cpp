@@ -1,6 +1,7 @@
 #include "server/http_connection.h"
 
 #include <fmt/format.h>
+#include <malloc.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -23,6 +24,10 @@ constexpr size_t kPipelinedBytes = 64 * 1024;
 // What a refused request may still send before its connection is closed instead of drained.
 constexpr size_t kDrainBytes = 64 * 1024;
 constexpr std::chrono::milliseconds kLinger{2'000};
+// After a body of this size what it has left in the allocator goes back to the system.
+constexpr size_t kTrimBytes = size_t{1} << 20;
+constexpr std::string_view kTooManyBodies =
+    "too many large bodies are being read at once: try again later";
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 // After this time of silence a peer is asked whether it is still there: one that vanished without a
 // word, or that went away half-closed, is noticed within a minute however long its answer takes.
@@ -135,6 +140,12 @@ asio::awaitable<bool> HttpConnection::serve_one() {
   if (const auto refusal = shared_.handler.admit(request)) {
     co_return co_await answer_refusal(parser, *refusal);
   }
+  BodyBudget::Share share(shared_.bodies);
+  if (!share.grow_to(parser.content_length().value_or(0))) {
+    has_unread_input_ = true;
+    co_await refuse(503, kTooManyBodies);
+    co_return false;
+  }
   const std::string* expect = request.header("expect");
   if (expect != nullptr && !is_http_1_0_ && !parser.is_done()) {
     if (!equals_ignoring_case(*expect, "100-continue")) {
@@ -146,12 +157,15 @@ asio::awaitable<bool> HttpConnection::serve_one() {
       co_return false;
     }
   }
-  if (!co_await read_body(parser)) {
+  if (!co_await read_body(parser, share)) {
+    if (share.bytes() >= kTrimBytes) {
+      asio::post(*shared_.helper, [] { ::malloc_trim(0); });
+    }
     co_return false;
   }
   request.body = std::move(parser.get().body());
   shared_.n_running.fetch_add(1);
-  const bool is_open = co_await handle(std::move(request));
+  const bool is_open = co_await handle(std::move(request), std::move(share));
   shared_.n_running.fetch_sub(1);
   co_return is_open;
 }
@@ -223,7 +237,7 @@ size_t HttpConnection::skip_line_ends() {
   return n;
 }
 
-asio::awaitable<bool> HttpConnection::read_body(Parser& parser) {
+asio::awaitable<bool> HttpConnection::read_body(Parser& parser, BodyBudget::Share& share) {
   parser.eager(true);
   set_deadline(shared_.options.body_timeout);
   while (!parser.is_done()) {
@@ -232,6 +246,11 @@ asio::awaitable<bool> HttpConnection::read_body(Parser& parser) {
     buffer_.consume(used);
     if (error && error != http::error::need_more) {
       co_return co_await refuse_malformed(error);
+    }
+    if (!share.grow_to(parser.get().body().capacity())) {
+      has_unread_input_ = true;
+      co_await refuse(503, kTooManyBodies);
+      co_return false;
     }
     // Only the line before a chunk and the trailers behind the last one are not consumed in parts.
     if (used == 0 && buffer_.size() > shared_.options.max_header_bytes) {
@@ -257,7 +276,8 @@ asio::awaitable<bool> HttpConnection::answer_refusal(Parser& parser, const HttpR
     const auto length = parser.content_length();
     const bool is_small = length && *length <= kDrainBytes;
     if (is_small && parser.get().find(http::field::expect) == parser.get().end()) {
-      if (!co_await read_body(parser)) {
+      BodyBudget::Share share(shared_.bodies);
+      if (!co_await read_body(parser, share)) {
         co_return false;
       }
     } else {
@@ -268,14 +288,14 @@ asio::awaitable<bool> HttpConnection::answer_refusal(Parser& parser, const HttpR
   co_return co_await write_response(response) && keeps_alive_;
 }
 
-asio::awaitable<bool> HttpConnection::handle(HttpRequest request) {
+asio::awaitable<bool> HttpConnection::handle(HttpRequest request, BodyBudget::Share share) {
   slot_ = std::make_shared<ConnectionWakeQueue::Slot>();
   slot_->target = this;
   is_woken_ = false;
   is_client_gone_ = false;
   bool is_open = false;
   try {
-    Reply reply = co_await call_handler(std::move(request));
+    Reply reply = co_await call_handler(std::move(request), std::move(share));
     if (reply.source) {
       is_open = co_await answer_from_source(reply);
     } else {
@@ -290,7 +310,7 @@ asio::awaitable<bool> HttpConnection::handle(HttpRequest request) {
   co_return is_open;
 }
 
-asio::awaitable<Reply> HttpConnection::call_handler(HttpRequest request) {
+asio::awaitable<Reply> HttpConnection::call_handler(HttpRequest request, BodyBudget::Share share) {
   const Waker wake = [queue = thread_.wakes, slot = slot_] { queue->push(slot); };
   const auto call = [&handler = shared_.handler, wake](HttpRequest moved) {
     try {
@@ -305,13 +325,19 @@ asio::awaitable<Reply> HttpConnection::call_handler(HttpRequest request) {
   }
   struct Task {
     HttpRequest request;
+    BodyBudget::Share share;
     Reply reply;
     std::atomic<bool> is_done{false};
   };
   const auto task = std::make_shared<Task>();
   task->request = std::move(request);
+  task->share = std::move(share);
   asio::post(*shared_.helper, [task, call, wake] {
     task->reply = call(std::move(task->request));
+    if (task->share.bytes() >= kTrimBytes) {
+      ::malloc_trim(0);
+    }
+    task->share.release();
     task->is_done.store(true, std::memory_order_release);
     wake();
   });
@@ -367,11 +393,8 @@ asio::awaitable<bool> HttpConnection::answer_from_source(Reply& reply) {
 // A client that has closed its sending side may be waiting for its answer or be gone: the two look
 // alike until something is sent, which the kernel of one that is gone refuses. So it is sent what
 // means nothing: an interim response, or a leading zero of the size of the next chunk. HTTP/1.0 has
-// nothing of the kind; there the keepalive probes have to find out.
+// nothing of the kind; there closing is leaving.
 std::string_view HttpConnection::probe(bool streams) const {
-  if (is_http_1_0_) {
-    return "";
-  }
   return streams ? "0" : kContinue;
 }
 
@@ -534,7 +557,7 @@ void HttpConnection::look_at_client() {
       keeps_alive_ = false;
       has_unread_input_ = true;
     }
-  } else if (error == asio::error::eof && !is_half_closed_) {
+  } else if (error == asio::error::eof && !is_half_closed_ && !is_http_1_0_) {
     is_half_closed_ = true;
     is_probe_due_ = true;
     wake_timer_.cancel();

@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "server/asio.h"
+#include "server/body_budget.h"
 #include "server/http_server.h"
 #include "server/wake_queue.h"
 
@@ -19,8 +20,14 @@ using ConnectionWakeQueue = WakeQueue<HttpConnection>;
 
 // What all connections of a server share.
 struct HttpShared {
-  HttpServerOptions options;
+  explicit HttpShared(const HttpServerOptions& all)
+      : options(all),
+        bodies(all.max_bodies_bytes > 0 ? all.max_bodies_bytes : 8 * all.max_body_bytes,
+               all.large_body_bytes) {}
+
+  const HttpServerOptions options;
   HttpHandler handler;
+  BodyBudget bodies;
   std::atomic<bool> is_draining{false};
   std::atomic<int> n_connections{0};
   std::atomic<int> n_running{0};  // requests between their last byte in and their last byte out
@@ -53,12 +60,12 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
   asio::awaitable<bool> serve_one();
   asio::awaitable<bool> read_head(Parser& parser);
-  asio::awaitable<bool> read_body(Parser& parser);
+  asio::awaitable<bool> read_body(Parser& parser, BodyBudget::Share& share);
   asio::awaitable<bool> refuse_malformed(const SystemError& error);
   size_t skip_line_ends();
   asio::awaitable<bool> answer_refusal(Parser& parser, const HttpResponse& response);
-  asio::awaitable<bool> handle(HttpRequest request);
-  asio::awaitable<Reply> call_handler(HttpRequest request);
+  asio::awaitable<bool> handle(HttpRequest request, BodyBudget::Share share);
+  asio::awaitable<Reply> call_handler(HttpRequest request, BodyBudget::Share share);
   asio::awaitable<bool> answer_from_source(Reply& reply);
   asio::awaitable<void> wait_for_wake();
 

@@ -1,6 +1,7 @@
 #include "server/http_server.h"
 
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <optional>
@@ -16,6 +17,9 @@ namespace {
 
 constexpr std::chrono::milliseconds kAcceptPause{100};  // after running out of descriptors
 constexpr std::chrono::milliseconds kIdlePoll{5};
+// From this size on memory comes straight from the system and goes back when it is freed. Left to
+// itself the allocator raises the bound to the largest body seen, and then keeps as much a thread.
+constexpr int kMappedBytes = 1 << 20;
 
 asio::awaitable<void> serve_wakes(IoThread& thread, asio::posix::stream_descriptor& descriptor) {
   while (true) {
@@ -32,6 +36,8 @@ asio::awaitable<void> serve_wakes(IoThread& thread, asio::posix::stream_descript
 }  // namespace
 
 struct HttpServer::Impl {
+  explicit Impl(const HttpServerOptions& options) : shared(options) {}
+
   HttpShared shared;
   asio::io_context helper;
   asio::executor_work_guard<asio::io_context::executor_type> helper_work{helper.get_executor()};
@@ -152,8 +158,8 @@ HttpServer::~HttpServer() = default;
 
 Result<std::unique_ptr<HttpServer>> HttpServer::start(const HttpServerOptions& options,
                                                       HttpHandler handler) {
-  auto impl = std::make_unique<Impl>();
-  impl->shared.options = options;
+  ::mallopt(M_MMAP_THRESHOLD, kMappedBytes);
+  auto impl = std::make_unique<Impl>(options);
   impl->shared.handler = std::move(handler);
   impl->shared.helper = &impl->helper;
   for (int i = 0; i < std::max(1, options.n_io_threads); ++i) {
@@ -183,6 +189,10 @@ int HttpServer::n_connections() const {
 
 int HttpServer::n_requests_running() const {
   return impl_->shared.n_running.load();
+}
+
+size_t HttpServer::body_bytes() const {
+  return impl_->shared.bodies.used();
 }
 
 void HttpServer::begin_drain() {

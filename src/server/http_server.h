@@ -22,6 +22,9 @@ struct HttpServerOptions {
   int n_helper_threads = 4;  // for requests with large bodies
   int max_connections = 1024;
   size_t max_body_bytes = size_t{32} << 20;
+  // Of all large bodies together, until they have been read and parsed. A body that finds no room
+  // is refused with 503 before it is read, a chunked one when it grows too large.
+  size_t max_bodies_bytes = 0;  // 0: eight times max_body_bytes
   size_t max_header_bytes = size_t{64} << 10;
   size_t large_body_bytes = size_t{64} << 10;  // from here the handler runs on a helper thread
   std::chrono::milliseconds header_timeout{10'000};
@@ -46,6 +49,7 @@ class HttpServer {
 
   int n_connections() const;
   int n_requests_running() const;
+  size_t body_bytes() const;  // of large bodies just now
 
   // From now on every reply ends its connection; idle connections are closed.
   void begin_drain();

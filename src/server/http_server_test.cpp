@@ -66,6 +66,23 @@ class FloodSource : public ReplySource {
   std::atomic<int>& n_destroyed_;
 };
 
+std::string get(std::string_view path, std::string_view headers = "") {
+  return fmt::format("GET {} HTTP/1.1\r\nHost: h\r\n{}\r\n", path, headers);
+}
+
+// A Content-Length unless the headers say how long the body is.
+std::string post(std::string_view path, std::string_view body, std::string_view headers = "") {
+  const bool has_length =
+      headers.find("Length") != headers.npos || headers.find("Transfer-Encoding") != headers.npos;
+  return fmt::format("POST {} HTTP/1.1\r\nHost: h\r\n{}{}\r\n{}",
+                     path,
+                     headers,
+                     has_length ? "" : fmt::format("Content-Length: {}\r\n", body.size()),
+                     body);
+}
+
+constexpr std::string_view kChunked = "Transfer-Encoding: chunked\r\n";
+
 class HttpServerTest : public testing::Test {
  protected:
   void start(HttpServerOptions options = {}) {
@@ -89,37 +106,35 @@ class HttpServerTest : public testing::Test {
   }
 
   Reply answer(HttpRequest request, Waker wake) {
+    Reply reply;
     if (request.path == "/ticks" || request.path == "/late") {
-      Reply reply;
       reply.source = std::make_unique<TickSource>(wake, n_ticks_, milliseconds(2), n_unfinished_);
       reply.streams = request.path == "/ticks";
-      return reply;
-    }
-    if (request.path == "/flood") {
-      Reply reply;
+    } else if (request.path == "/flood") {
       reply.source = std::make_unique<FloodSource>(wake, n_flood_bytes_, n_floods_ended_);
       reply.streams = true;
-      return reply;
-    }
-    if (request.path == "/block") {
-      n_blocked_.fetch_add(1);
-      n_blocked_.notify_all();
-      is_blocking_.wait(true);
-    }
-    if (request.path == "/throw") {
+    } else if (request.path == "/throw") {
       throw std::runtime_error("handler broke");
-    }
-    Reply reply;
-    if (request.path == "/host") {
+    } else if (request.path == "/host") {
       reply.response.body = fmt::format("[{}]", *request.header("host"));
-      return reply;
-    }
-    reply.response.body =
-        fmt::format("{{{} {} {}}}", request.method, request.path, request.body.size());
-    if (request.body.size() <= 100) {
-      reply.response.body += request.body;
+    } else {
+      if (request.path == "/block") {
+        n_blocked_.fetch_add(1);
+        n_blocked_.notify_all();
+        is_blocking_.wait(true);
+      }
+      reply.response.body = fmt::format("{{{} {} {}}}{}",
+                                        request.method,
+                                        request.path,
+                                        request.body.size(),
+                                        request.body.size() <= 100 ? request.body : "");
     }
     return reply;
+  }
+
+  void unblock() {
+    is_blocking_.store(false);
+    is_blocking_.notify_all();
   }
 
   static bool eventually(const std::function<bool()>& condition) {
@@ -130,6 +145,34 @@ class HttpServerTest : public testing::Test {
       std::this_thread::sleep_for(milliseconds(5));
     }
     return false;
+  }
+
+  // A connection on which these bytes were sent; the peer may have closed it meanwhile.
+  RawClient connect(std::string_view bytes = "") { return RawClient(server_->port(), bytes); }
+  // The answer to these bytes has the status and contains the mark.
+  void expect_answer(std::string_view bytes, int status, std::string_view mark) {
+    RawClient client = connect(bytes);
+    EXPECT_TRUE(client.read_until(mark)) << bytes.substr(0, 200) << client.received;
+    EXPECT_EQ(client.status(), status) << bytes.substr(0, 200);
+  }
+  // And after it the connection is closed.
+  void expect_end(std::string_view bytes, int status) {
+    RawClient client = connect(bytes);
+    EXPECT_TRUE(client.read_to_end()) << bytes.substr(0, 200);
+    EXPECT_EQ(client.status(), status) << bytes.substr(0, 200) << client.received;
+    EXPECT_FALSE(client.has("smuggled")) << bytes.substr(0, 200);
+  }
+  // A request that is being answered for long.
+  RawClient long_request(std::string_view bytes) {
+    n_ticks_ = 100'000;
+    RawClient client = connect(bytes);
+    EXPECT_TRUE(eventually([&] { return server_->n_requests_running() == 1; }));
+    return client;
+  }
+  // It is cancelled and its connection closed.
+  void expect_cancelled(int n_unfinished) {
+    EXPECT_TRUE(eventually([&] { return n_unfinished_.load() == n_unfinished; })) << n_unfinished;
+    EXPECT_TRUE(eventually([&] { return server_->n_connections() == 0; }));
   }
 
   int n_ticks_ = 5;
@@ -143,121 +186,109 @@ class HttpServerTest : public testing::Test {
 
 TEST_F(HttpServerTest, answers_and_keeps_the_connection) {
   start();
-  RawClient client(server_->port());
-  ASSERT_TRUE(client.send("GET /a?x=1 HTTP/1.1\r\nHost: h\r\n\r\n"));
+  RawClient client = connect(get("/a?x=1"));
   ASSERT_TRUE(client.read_until("{GET /a 0}"));
-  EXPECT_NE(client.received.find("HTTP/1.1 200 OK\r\n"), std::string::npos);
-  EXPECT_NE(client.received.find("Content-Length: 10\r\n"), std::string::npos);
-  client.received.clear();
-  ASSERT_TRUE(client.send("POST /b HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc"));
+  EXPECT_TRUE(client.has("HTTP/1.1 200 OK\r\n"));
+  EXPECT_TRUE(client.has("Content-Length: 10\r\n"));
+  ASSERT_TRUE(client.send(post("/b", "abc")));
   EXPECT_TRUE(client.read_until("{POST /b 3}abc"));
 }
 
 TEST_F(HttpServerTest, pipelined_requests_are_answered_in_order) {
   start();
-  RawClient client(server_->port());
   // A DELETE without a body must not eat what follows it.
-  ASSERT_TRUE(
-      client.send("DELETE /x HTTP/1.1\r\nHost: h\r\n\r\n"
-                  "GET /late HTTP/1.1\r\nHost: h\r\n\r\n"
-                  "POST /y HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nhi"
-                  "GET /z HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"));
+  RawClient client = connect("DELETE /x HTTP/1.1\r\nHost: h\r\n\r\n" + get("/late") +
+                             post("/y", "hi") + get("/z", "Connection: close\r\n"));
   ASSERT_TRUE(client.read_to_end());
-  const size_t first = client.received.find("{DELETE /x 0}");
-  const size_t second = client.received.find("<0><1><2><3><4>");
-  const size_t third = client.received.find("{POST /y 2}hi");
-  const size_t fourth = client.received.find("{GET /z 0}");
-  EXPECT_LT(first, second);
-  EXPECT_LT(second, third);
-  EXPECT_LT(third, fourth);
-  EXPECT_NE(fourth, std::string::npos);
+  EXPECT_TRUE(
+      client.has_in_order({"{DELETE /x 0}", "<0><1><2><3><4>", "{POST /y 2}hi", "{GET /z 0}"}))
+      << client.received;
 }
 
 TEST_F(HttpServerTest, request_sent_while_a_stream_runs_is_answered_after_it) {
   start();
   n_ticks_ = 50;
-  RawClient client(server_->port());
-  ASSERT_TRUE(client.send("GET /ticks HTTP/1.1\r\nHost: h\r\n\r\n"));
+  RawClient client = connect(get("/ticks"));
   ASSERT_TRUE(client.read_until("<1>"));
-  ASSERT_TRUE(client.send("GET /after HTTP/1.1\r\nHost: h\r\n\r\n"));
+  ASSERT_TRUE(client.send(get("/after")));
   ASSERT_TRUE(client.read_until("{GET /after 0}"));
-  EXPECT_LT(client.received.find("<49>"), client.received.find("\r\n0\r\n\r\n"));
+  EXPECT_TRUE(client.has_in_order({"<49>", "\r\n0\r\n\r\n", "{GET /after 0}"}));
   EXPECT_EQ(n_unfinished_.load(), 0);
 }
 
 TEST_F(HttpServerTest, a_body_of_unknown_transfer_coding_ends_the_connection) {
   start();
-  RawClient client(server_->port());
-  client.send(
-      "POST /c HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip\r\n\r\n"
-      "GET /smuggled HTTP/1.1\r\nHost: h\r\n\r\n");
-  EXPECT_TRUE(client.read_until("the only transfer coding read here is chunked"));
-  EXPECT_EQ(client.received.rfind("HTTP/1.1 501 ", 0), 0u) << client.received;
-  EXPECT_FALSE(client.read_until("HTTP/1.1 200"));
+  expect_end(post("/c", get("/smuggled"), "Transfer-Encoding: gzip\r\n"), 501);
 }
 
 TEST_F(HttpServerTest, chunked_request_bodies_are_decoded) {
   start();
-  RawClient client(server_->port());
-  ASSERT_TRUE(
-      client.send("POST /c HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
-                  "3\r\nabc\r\n"));
+  RawClient client = connect(post("/c", "3\r\nabc\r\n", kChunked));
   ASSERT_TRUE(client.send("A;ext=1\r\n0123456789\r\n0\r\n\r\n"));
   EXPECT_TRUE(client.read_until("{POST /c 13}abc0123456789"));
 }
 
 TEST_F(HttpServerTest, requests_arriving_byte_by_byte_are_read) {
   start();
-  RawClient client(server_->port());
-  for (const char c :
-       std::string_view("POST /d HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nslow")) {
+  RawClient client = connect();
+  for (const char c : post("/d", "slow")) {
     ASSERT_TRUE(client.send({&c, 1}));
     std::this_thread::sleep_for(milliseconds(1));
   }
   EXPECT_TRUE(client.read_until("{POST /d 4}slow")) << client.received;
 }
 
-TEST_F(HttpServerTest, large_bodies_go_through_a_helper_thread) {
-  start();
-  RawClient client(server_->port());
-  const std::string body(1'500'000, 'b');
-  ASSERT_TRUE(client.send(
-      fmt::format("POST /e HTTP/1.1\r\nHost: h\r\nContent-Length: {}\r\n\r\n", body.size())));
-  ASSERT_TRUE(client.send(body));
-  EXPECT_TRUE(client.read_until("{POST /e 1500000}"));
-}
-
 TEST_F(HttpServerTest, a_large_body_that_takes_long_holds_up_no_other) {
   start();
-  const std::string body(100'000, 'b');
-  const auto post = [&](RawClient& client, const char* path) {
-    return client.send(fmt::format(
-        "POST {} HTTP/1.1\r\nHost: h\r\nContent-Length: {}\r\n\r\n{}", path, body.size(), body));
-  };
-  RawClient slow(server_->port());
-  ASSERT_TRUE(post(slow, "/block"));
+  RawClient slow = connect(post("/block", std::string(1'500'000, 'b')));
   n_blocked_.wait(0);
-  RawClient quick(server_->port());
-  ASSERT_TRUE(post(quick, "/quick"));
-  EXPECT_TRUE(quick.read_until("{POST /quick 100000}"));
-  is_blocking_.store(false);
-  is_blocking_.notify_all();
+  expect_answer(post("/quick", std::string(100'000, 'b')), 200, "{POST /quick 100000}");
+  unblock();
+  EXPECT_TRUE(slow.read_until("{POST /block 1500000}"));
+}
+
+TEST_F(HttpServerTest, large_bodies_beyond_the_budget_are_refused_before_they_are_read) {
+  HttpServerOptions options;
+  options.max_bodies_bytes = 250'000;
+  start(options);
+  const std::string body(100'000, 'b');
+  const std::string chunk = fmt::format("{:x}\r\n{}\r\n", body.size(), body);
+  RawClient slow = connect(post("/block", body));
+  n_blocked_.wait(0);
+  EXPECT_EQ(server_->body_bytes(), body.size());
+  RawClient second = connect(post("/block", body));
+  n_blocked_.wait(1);
+  // One that asks first is not told to go on; a chunked one may grow to what is left.
+  const std::string_view mark = "too many large bodies";
+  expect_answer(post("/c", "", "Content-Length: 100000\r\nExpect: 100-continue\r\n"), 503, mark);
+  expect_answer(post("/c", body), 503, mark);
+  expect_answer(post("/c", chunk + chunk + "0\r\n\r\n", kChunked), 503, mark);
+  expect_answer(
+      post("/c", std::string(60'000, 'b')), 200, "{POST /c 60000}");  // small ones are free
+  EXPECT_EQ(server_->body_bytes(), 2 * body.size());
+  unblock();
   EXPECT_TRUE(slow.read_until("{POST /block 100000}"));
+  EXPECT_TRUE(second.read_until("{POST /block 100000}"));
+  EXPECT_TRUE(eventually([&] { return server_->body_bytes() == 0; }));
+  // Alone it has room, however large; one that breaks off leaves nothing behind.
+  expect_answer(post("/c", std::string(300'000, 'b')), 200, "{POST /c 300000}");
+  connect(post("/c", body, "Content-Length: 200000\r\n"));
+  expect_answer(post("/c", chunk + "zz\r\n", kChunked), 400, "HTTP/1.1 400");
+  EXPECT_TRUE(eventually([&] { return server_->body_bytes() == 0; }));
 }
 
 TEST_F(HttpServerTest, headers_are_limited_as_a_whole_however_they_arrive) {
   HttpServerOptions options;
   options.max_header_bytes = 4000;
   start(options);
-  RawClient client(server_->port());
-  ASSERT_TRUE(client.send("GET /a HTTP/1.1\r\nHost: h\r\n"));
+  RawClient client = connect("GET /a HTTP/1.1\r\nHost: h\r\n");
   for (int i = 0; i < 100; ++i) {  // each far below the limit
     client.send(fmt::format("X-{}: {}\r\n", i, std::string(40, 'v')));
     std::this_thread::sleep_for(milliseconds(1));
   }
   client.send("\r\n");
   EXPECT_TRUE(client.read_until("headers are larger than 4000 bytes")) << client.received;
-  EXPECT_EQ(client.received.rfind("HTTP/1.1 431 ", 0), 0u);
+  EXPECT_EQ(client.status(), 431);
 }
 
 TEST_F(HttpServerTest, the_frame_of_chunks_is_limited_too) {
@@ -265,58 +296,40 @@ TEST_F(HttpServerTest, the_frame_of_chunks_is_limited_too) {
   options.max_header_bytes = 4000;
   start(options);
   for (const char* frame : {"1;x=", "1\r\na\r\n0\r\nTrailer: "}) {
-    RawClient client(server_->port());
-    ASSERT_TRUE(client.send("POST /c HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"));
-    client.send(frame);
+    RawClient client = connect(post("/c", frame, kChunked));
     for (int i = 0; i < 10; ++i) {
       client.send(std::string(1000, 'y'));
       std::this_thread::sleep_for(milliseconds(1));
     }
     EXPECT_TRUE(client.read_until("too long")) << frame;
-    EXPECT_EQ(client.received.rfind("HTTP/1.1 400 ", 0), 0u);
+    EXPECT_EQ(client.status(), 400);
   }
 }
 
 TEST_F(HttpServerTest, http_1_1_needs_one_host_and_http_1_0_none) {
   start();
   for (const char* headers : {"", "Host: a\r\nHost: b\r\n", "Host: a/b\r\n", "Host: u@a\r\n"}) {
-    RawClient client(server_->port());
-    ASSERT_TRUE(client.send(fmt::format("GET /a HTTP/1.1\r\n{}\r\n", headers)));
-    ASSERT_TRUE(client.read_to_end());
-    EXPECT_EQ(client.received.rfind("HTTP/1.1 400 ", 0), 0u) << headers << client.received;
+    expect_end(fmt::format("GET /a HTTP/1.1\r\n{}\r\n", headers), 400);
   }
-  RawClient old(server_->port());
-  ASSERT_TRUE(old.send("GET /a HTTP/1.0\r\n\r\n"));
-  EXPECT_TRUE(old.read_until("{GET /a 0}"));
+  expect_answer("GET /a HTTP/1.0\r\n\r\n", 200, "{GET /a 0}");
 }
 
 TEST_F(HttpServerTest, whole_urls_are_routed_by_their_path_and_name_the_host) {
   start();
   for (const char* target : {"http://other:80/a", "HTTP://other:80/a?q=http://x", "/a"}) {
-    RawClient client(server_->port());
-    ASSERT_TRUE(client.send(fmt::format("GET {} HTTP/1.1\r\nHost: h\r\n\r\n", target)));
-    EXPECT_TRUE(client.read_until("{GET /a 0}")) << target << client.received;
+    expect_answer(get(target), 200, "{GET /a 0}");
   }
-  RawClient bare(server_->port());
-  ASSERT_TRUE(bare.send("GET http://other HTTP/1.1\r\nHost: h\r\n\r\n"));
-  EXPECT_TRUE(bare.read_until("{GET / 0}"));
-  RawClient host(server_->port());
-  ASSERT_TRUE(host.send("GET http://other:80/host HTTP/1.1\r\nHost: h\r\n\r\n"));
-  EXPECT_TRUE(host.read_until("[other:80]")) << host.received;
-  RawClient odd(server_->port());
-  ASSERT_TRUE(odd.send("GET elsewhere HTTP/1.1\r\nHost: h\r\n\r\n"));
-  EXPECT_TRUE(odd.read_until("HTTP/1.1 400 "));
+  expect_answer(get("http://other"), 200, "{GET / 0}");
+  expect_answer(get("http://other:80/host"), 200, "[other:80]");
+  expect_answer(get("elsewhere"), 400, "must be a path");
 }
 
 TEST_F(HttpServerTest, line_ends_between_requests_are_skipped) {
   start();
-  RawClient client(server_->port());
-  ASSERT_TRUE(
-      client.send("POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nhi\r\n"
-                  "GET /b HTTP/1.1\r\nHost: h\r\n\r\n"));
+  RawClient client = connect(post("/a", "hi") + "\r\n" + get("/b"));
   EXPECT_TRUE(client.read_until("{GET /b 0}")) << client.received;
   ASSERT_TRUE(client.send("\r\n"));
-  ASSERT_TRUE(client.send("\r\nGET /c HTTP/1.1\r\nHost: h\r\n\r\n"));
+  ASSERT_TRUE(client.send("\r\n" + get("/c")));
   EXPECT_TRUE(client.read_until("{GET /c 0}")) << client.received;
 }
 
@@ -330,13 +343,7 @@ TEST_F(HttpServerTest, contradictory_lengths_are_refused_and_the_connection_clos
                               "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
                               "Content-Length : 3\r\n",
                               "X: a\r\n b\nContent-Length: 3\r\n"}) {
-    RawClient client(server_->port());
-    ASSERT_TRUE(client.send(fmt::format(
-        "POST /a HTTP/1.1\r\nHost: h\r\n{}\r\nabcGET /smuggled HTTP/1.1\r\nHost: h\r\n\r\n",
-        headers)));
-    ASSERT_TRUE(client.read_to_end());
-    EXPECT_EQ(client.received.rfind("HTTP/1.1 400 ", 0), 0u) << headers << client.received;
-    EXPECT_EQ(client.received.find("smuggled"), std::string::npos) << headers;
+    expect_end(post("/a", "abc" + get("/smuggled"), headers), 400);
   }
 }
 
@@ -344,49 +351,24 @@ TEST_F(HttpServerTest, oversized_bodies_get_413_and_the_answer_is_readable) {
   HttpServerOptions options;
   options.max_body_bytes = 1000;
   start(options);
-  RawClient declared(server_->port());
-  ASSERT_TRUE(declared.send("POST /f HTTP/1.1\r\nHost: h\r\nContent-Length: 2000000\r\n\r\n"));
-  declared.send(std::string(2'000'000, 'x'));
-  EXPECT_TRUE(declared.read_until("larger than 1000 bytes")) << declared.received;
-  EXPECT_EQ(declared.received.rfind("HTTP/1.1 413 ", 0), 0u);
-
-  RawClient chunked(server_->port());
-  ASSERT_TRUE(
-      chunked.send("POST /f HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n7d0\r\n"));
-  chunked.send(std::string(2000, 'x'));
-  EXPECT_TRUE(chunked.read_until("larger than 1000 bytes"));
-  EXPECT_EQ(chunked.received.rfind("HTTP/1.1 413 ", 0), 0u);
+  expect_answer(post("/f", std::string(2'000'000, 'x')), 413, "larger than 1000 bytes");
+  expect_answer(post("/f", "7d0\r\n" + std::string(2000, 'x'), kChunked), 413, "larger than 1000");
 }
 
 TEST_F(HttpServerTest, expect_continue_is_answered_before_the_body) {
   start();
-  RawClient client(server_->port());
-  ASSERT_TRUE(client.send(
-      "POST /g HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n"));
+  const std::string_view headers = "Content-Length: 2\r\nExpect: 100-continue\r\n";
+  RawClient client = connect(post("/g", "", headers));
   ASSERT_TRUE(client.read_until("HTTP/1.1 100 Continue\r\n\r\n"));
   ASSERT_TRUE(client.send("ok"));
   EXPECT_TRUE(client.read_until("{POST /g 2}ok"));
-
-  RawClient refused(server_->port());
-  ASSERT_TRUE(refused.send(
-      "POST /refused HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n"));
-  ASSERT_TRUE(refused.read_to_end());
-  EXPECT_EQ(refused.received.rfind("HTTP/1.1 401 ", 0), 0u);
-
-  RawClient odd(server_->port());
-  ASSERT_TRUE(odd.send("POST /g HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\nExpect: tea\r\n\r\n"));
-  ASSERT_TRUE(odd.read_until("100-continue can be met"));
-  EXPECT_EQ(odd.received.rfind("HTTP/1.1 417 ", 0), 0u);
+  expect_end(post("/refused", "", headers), 401);
+  expect_answer(post("/g", "", "Content-Length: 2\r\nExpect: tea\r\n"), 417, "can be met");
 }
 
 TEST_F(HttpServerTest, refused_requests_with_small_bodies_keep_the_connection) {
   start();
-  RawClient client(server_->port());
-  ASSERT_TRUE(
-      client.send("POST /refused HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nbody"
-                  "GET /next HTTP/1.1\r\nHost: h\r\n\r\n"));
-  ASSERT_TRUE(client.read_until("{GET /next 0}"));
-  EXPECT_EQ(client.received.rfind("HTTP/1.1 401 ", 0), 0u);
+  expect_answer(post("/refused", "body") + get("/next"), 401, "{GET /next 0}");
 }
 
 TEST_F(HttpServerTest, malformed_requests_get_400_and_the_server_lives) {
@@ -398,28 +380,20 @@ TEST_F(HttpServerTest, malformed_requests_get_400_and_the_server_lives) {
         "GET / HTTP/1.1\r\nHost: h\r\nno colon here\r\n\r\n",
         "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: -5\r\n\r\n",
         "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 99999999999999999999\r\n\r\n",
-        "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"}) {
-    RawClient client(server_->port());
-    ASSERT_TRUE(client.send(garbage));
-    EXPECT_TRUE(client.read_to_end());
-    EXPECT_EQ(client.received.rfind("HTTP/1.1 400 ", 0), 0u) << garbage << client.received;
+        "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n",
+        "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nabc\r\n0\r\n\r\n"}) {
+    expect_end(garbage, 400);
   }
-  RawClient big(server_->port());
-  ASSERT_TRUE(big.send("GET / HTTP/1.1\r\nHost: h\r\nA: " + std::string(70'000, 'h')));
-  EXPECT_TRUE(big.read_until("headers are larger"));
-  EXPECT_EQ(big.received.rfind("HTTP/1.1 431 ", 0), 0u);
-  RawClient client(server_->port());
-  ASSERT_TRUE(client.send("GET /still HTTP/1.1\r\nHost: h\r\n\r\n"));
-  EXPECT_TRUE(client.read_until("{GET /still 0}"));
+  expect_answer(post("/", "fffffffffffffffff\r\nx", kChunked), 400, "HTTP/1.1");
+  expect_answer(post("/", "ffffffffffffffff\r\nx", kChunked), 413, "HTTP/1.1");
+  expect_answer(get("/", "A: " + std::string(70'000, 'h')), 431, "headers are larger");
+  expect_answer(get("/still"), 200, "{GET /still 0}");
 }
 
 TEST_F(HttpServerTest, handler_exceptions_become_500) {
   start();
-  RawClient client(server_->port());
-  ASSERT_TRUE(
-      client.send("GET /throw HTTP/1.1\r\nHost: h\r\n\r\nGET /next HTTP/1.1\r\nHost: h\r\n\r\n"));
-  ASSERT_TRUE(client.read_until("{GET /next 0}"));
-  EXPECT_EQ(client.received.rfind("HTTP/1.1 500 ", 0), 0u);
+  expect_answer(get("/throw") + get("/next"), 500, "{GET /next 0}");
 }
 
 TEST_F(HttpServerTest, slow_headers_and_bodies_are_cut_off) {
@@ -428,111 +402,99 @@ TEST_F(HttpServerTest, slow_headers_and_bodies_are_cut_off) {
   options.body_timeout = milliseconds(50);
   options.idle_timeout = milliseconds(50);
   start(options);
-  RawClient headers(server_->port());
-  ASSERT_TRUE(headers.send("GET / HTTP/1.1\r\nHost: h\r\nX: "));
-  EXPECT_TRUE(headers.read_to_end());
-  EXPECT_EQ(headers.received.rfind("HTTP/1.1 408 ", 0), 0u);
-  RawClient body(server_->port());
-  ASSERT_TRUE(body.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\nabc"));
-  EXPECT_TRUE(body.read_until("body took too long"));
-  RawClient idle(server_->port());
+  expect_end("GET / HTTP/1.1\r\nHost: h\r\nX: ", 408);
+  expect_answer(post("/", "abc", "Content-Length: 10\r\n"), 408, "body took too long");
+  RawClient idle = connect();
   EXPECT_TRUE(idle.read_to_end());
   EXPECT_EQ(idle.received, "");
 }
 
 TEST_F(HttpServerTest, head_has_the_headers_of_get_and_no_body) {
   start();
-  RawClient client(server_->port());
-  ASSERT_TRUE(client.send("HEAD /a HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"));
+  RawClient client = connect("HEAD /a HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
   ASSERT_TRUE(client.read_to_end());
-  EXPECT_NE(client.received.find("Content-Length: 11\r\n"), std::string::npos);
-  EXPECT_EQ(client.received.substr(client.received.size() - 4), "\r\n\r\n");
+  EXPECT_TRUE(client.has("Content-Length: 11\r\n"));
+  EXPECT_TRUE(client.received.ends_with("\r\n\r\n"));
 }
 
 TEST_F(HttpServerTest, http_1_0_streams_until_the_connection_closes) {
   start();
-  RawClient client(server_->port());
-  ASSERT_TRUE(client.send("GET /ticks HTTP/1.0\r\n\r\n"));
+  RawClient client = connect("GET /ticks HTTP/1.0\r\n\r\n");
   ASSERT_TRUE(client.read_to_end());
-  EXPECT_EQ(client.received.find("chunked"), std::string::npos);
-  EXPECT_EQ(client.received.substr(client.received.size() - 15), "<0><1><2><3><4>");
-}
-
-TEST_F(HttpServerTest, leaving_client_destroys_the_source_in_both_modes) {
-  start();
-  n_ticks_ = 100'000;
-  for (const char* path : {"/ticks", "/late"}) {
-    const int before = n_unfinished_.load();
-    RawClient client(server_->port());
-    ASSERT_TRUE(client.send(fmt::format("GET {} HTTP/1.1\r\nHost: h\r\n\r\n", path)));
-    ASSERT_TRUE(eventually([&] { return server_->n_requests_running() == 1; }));
-    client.close();
-    EXPECT_TRUE(eventually([&] { return n_unfinished_.load() == before + 1; })) << path;
-    EXPECT_TRUE(eventually([&] { return server_->n_connections() == 0; }));
-  }
+  EXPECT_FALSE(client.has("chunked"));
+  EXPECT_TRUE(client.received.ends_with("\r\n\r\n<0><1><2><3><4>"));
 }
 
 TEST_F(HttpServerTest, half_closed_client_still_gets_an_answer_that_is_ready) {
   start();
-  RawClient client(server_->port());
-  ASSERT_TRUE(client.send("GET /a HTTP/1.1\r\nHost: h\r\n\r\n"));
+  RawClient client = connect(get("/a"));
   client.shutdown_send();
   ASSERT_TRUE(client.read_to_end());
-  EXPECT_NE(client.received.find("{GET /a 0}"), std::string::npos);
+  EXPECT_TRUE(client.has("{GET /a 0}"));
 }
 
 // shutdown(SHUT_WR) only says that no more requests follow.
 TEST_F(HttpServerTest, half_closed_client_gets_an_answer_that_takes_a_while) {
   start();
   n_ticks_ = 50;
-  for (const char* version : {"HTTP/1.1", "HTTP/1.0"}) {
-    for (const char* path : {"/ticks", "/late"}) {
-      RawClient client(server_->port());
-      ASSERT_TRUE(client.send(fmt::format("GET {} {}\r\nHost: h\r\n\r\n", path, version)));
-      client.shutdown_send();
-      ASSERT_TRUE(client.read_to_end());
-      EXPECT_NE(client.received.find("<49>"), std::string::npos) << version << client.received;
-      EXPECT_NE(client.received.find(" 200 OK\r\n"), std::string::npos);
-    }
+  for (const char* path : {"/ticks", "/late"}) {
+    RawClient client = connect(get(path));
+    client.shutdown_send();
+    ASSERT_TRUE(client.read_to_end());
+    EXPECT_TRUE(client.has("<49>")) << client.received;
+    EXPECT_TRUE(client.has(" 200 OK\r\n"));
   }
   EXPECT_EQ(n_unfinished_.load(), 0);
 }
 
-TEST_F(HttpServerTest, half_closed_client_that_leaves_later_is_noticed) {
+TEST_F(HttpServerTest, a_client_that_leaves_is_noticed_in_all_modes) {
   start();
-  n_ticks_ = 100'000;
+  int n_gone = 0;
+  for (const bool was_half_closed : {false, true}) {
+    for (const char* path : {"/ticks", "/late"}) {
+      RawClient client = long_request(get(path));
+      if (was_half_closed) {
+        client.shutdown_send();
+        std::this_thread::sleep_for(milliseconds(20));
+      }
+      client.close();
+      expect_cancelled(++n_gone);
+    }
+  }
+}
+
+// It cannot be asked whether it is still there.
+TEST_F(HttpServerTest, a_client_of_http_1_0_that_closes_its_sending_side_has_left) {
+  start();
+  int n_gone = 0;
   for (const char* path : {"/ticks", "/late"}) {
-    const int before = n_unfinished_.load();
-    RawClient client(server_->port());
-    ASSERT_TRUE(client.send(fmt::format("GET {} HTTP/1.1\r\nHost: h\r\n\r\n", path)));
+    RawClient client = long_request(fmt::format("GET {} HTTP/1.0\r\n\r\n", path));
     client.shutdown_send();
-    ASSERT_TRUE(eventually([&] { return server_->n_requests_running() == 1; }));
-    client.close();
-    EXPECT_TRUE(eventually([&] { return n_unfinished_.load() == before + 1; })) << path;
-    EXPECT_TRUE(eventually([&] { return server_->n_connections() == 0; }));
+    expect_cancelled(++n_gone);
   }
 }
 
 TEST_F(HttpServerTest, leaving_is_noticed_behind_any_amount_of_pipelined_bytes) {
   start();
-  n_ticks_ = 100'000;
-  RawClient client(server_->port());
-  ASSERT_TRUE(client.send("GET /late HTTP/1.1\r\nHost: h\r\n\r\n"));
-  ASSERT_TRUE(eventually([&] { return server_->n_requests_running() == 1; }));
-  ASSERT_TRUE(client.send(std::string(300'000, 'p')));
-  client.close();
-  EXPECT_TRUE(eventually([&] { return n_unfinished_.load() == 1; }));
+  int n_gone = 0;
+  for (const char* version : {"HTTP/1.1", "HTTP/1.0"}) {
+    for (const size_t n_bytes : {100, 300'000}) {
+      RawClient client = long_request(fmt::format("GET /late {}\r\nHost: h\r\n\r\n", version));
+      ASSERT_TRUE(client.send(std::string(n_bytes, 'p')));
+      client.close();
+      expect_cancelled(++n_gone);
+    }
+  }
 }
 
 TEST_F(HttpServerTest, too_much_behind_a_request_is_dropped_and_its_answer_still_comes) {
   start();
   n_ticks_ = 50;
-  RawClient client(server_->port());
-  ASSERT_TRUE(client.send("GET /ticks HTTP/1.1\r\nHost: h\r\n\r\n"));
+  RawClient client = connect(get("/ticks"));
   ASSERT_TRUE(client.read_until("<1>"));
   ASSERT_TRUE(client.send(std::string(300'000, 'p')));
   ASSERT_TRUE(client.read_to_end());
-  EXPECT_NE(client.received.find("<49>"), std::string::npos);
+  EXPECT_TRUE(client.has("<49>"));
 }
 
 TEST_F(HttpServerTest, a_full_server_closes_idle_connections_to_make_room) {
@@ -540,26 +502,21 @@ TEST_F(HttpServerTest, a_full_server_closes_idle_connections_to_make_room) {
   options.max_connections = 1;
   options.crowded_idle_timeout = milliseconds(0);
   start(options);
-  RawClient idle(server_->port());
-  ASSERT_TRUE(idle.send("GET /a HTTP/1.1\r\nHost: h\r\n\r\n"));
+  RawClient idle = connect(get("/a"));
   ASSERT_TRUE(idle.read_until("{GET /a 0}"));
-  RawClient refused(server_->port());
-  ASSERT_TRUE(refused.read_to_end());
-  EXPECT_EQ(refused.received.rfind("HTTP/1.1 503 ", 0), 0u);
+  expect_end("", 503);
   EXPECT_TRUE(idle.read_to_end());
   ASSERT_TRUE(eventually([&] { return server_->n_connections() == 0; }));
-  RawClient next(server_->port());
-  ASSERT_TRUE(next.send("GET /a HTTP/1.1\r\nHost: h\r\n\r\n"));
-  EXPECT_TRUE(next.read_until("{GET /a 0}"));
+  expect_answer(get("/a"), 200, "{GET /a 0}");
 }
 
 TEST_F(HttpServerTest, slow_reader_holds_a_bounded_amount_and_is_cut_off) {
   HttpServerOptions options;
   options.write_timeout = milliseconds(200);
   start(options);
-  RawClient client(server_->port());
+  RawClient client = connect();
   client.set_receive_buffer(4096);
-  ASSERT_TRUE(client.send("GET /flood HTTP/1.1\r\nHost: h\r\n\r\n"));
+  ASSERT_TRUE(client.send(get("/flood")));
   EXPECT_TRUE(eventually([&] { return n_floods_ended_.load() == 1; }));
   EXPECT_LT(n_flood_bytes_.load(), 16 << 20);  // what the kernel's socket buffers take
 }
@@ -568,41 +525,34 @@ TEST_F(HttpServerTest, connections_above_the_limit_get_503) {
   HttpServerOptions options;
   options.max_connections = 2;
   start(options);
-  RawClient first(server_->port());
-  RawClient second(server_->port());
+  RawClient first = connect();
+  RawClient second = connect();
   ASSERT_TRUE(eventually([&] { return server_->n_connections() == 2; }));
-  RawClient third(server_->port());
-  ASSERT_TRUE(third.read_to_end());
-  EXPECT_EQ(third.received.rfind("HTTP/1.1 503 ", 0), 0u);
+  expect_end("", 503);
   first.close();
   ASSERT_TRUE(eventually([&] { return server_->n_connections() == 1; }));
-  RawClient fourth(server_->port());
-  ASSERT_TRUE(fourth.send("GET /a HTTP/1.1\r\nHost: h\r\n\r\n"));
-  EXPECT_TRUE(fourth.read_until("{GET /a 0}"));
+  expect_answer(get("/a"), 200, "{GET /a 0}");
 }
 
 TEST_F(HttpServerTest, drain_closes_idle_connections_answers_new_ones_and_finishes_running_ones) {
   start();
   n_ticks_ = 100;
-  RawClient idle(server_->port());
-  ASSERT_TRUE(idle.send("GET /a HTTP/1.1\r\nHost: h\r\n\r\n"));
+  RawClient idle = connect(get("/a"));
   ASSERT_TRUE(idle.read_until("\r\n\r\n"));
-  RawClient fresh(server_->port());
-  RawClient busy(server_->port());
-  ASSERT_TRUE(busy.send("GET /ticks HTTP/1.1\r\nHost: h\r\n\r\n"));
+  RawClient fresh = connect();
+  RawClient busy = connect(get("/ticks"));
   ASSERT_TRUE(busy.read_until("<2>"));
   ASSERT_TRUE(eventually([&] { return server_->n_connections() == 3; }));
   EXPECT_FALSE(server_->wait_idle(milliseconds(1)));
   server_->begin_drain();
   EXPECT_TRUE(idle.read_to_end());
   // Both had asked for nothing yet; what they ask for is answered.
-  RawClient late(server_->port());
+  RawClient late = connect();
   for (RawClient* client : {&fresh, &late}) {
     std::this_thread::sleep_for(milliseconds(20));
-    ASSERT_TRUE(client->send("GET /a HTTP/1.1\r\nHost: h\r\n\r\n"));
+    ASSERT_TRUE(client->send(get("/a")));
     EXPECT_TRUE(client->read_to_end());
-    EXPECT_NE(client->received.find("HTTP/1.1 200"), std::string::npos);
-    EXPECT_NE(client->received.find("Connection: close"), std::string::npos);
+    EXPECT_TRUE(client->has_in_order({"HTTP/1.1 200", "Connection: close"}));
   }
   EXPECT_TRUE(server_->wait_idle(milliseconds(10'000)));
   EXPECT_TRUE(busy.read_until("<99>\r\n0\r\n\r\n"));
@@ -610,9 +560,7 @@ TEST_F(HttpServerTest, drain_closes_idle_connections_answers_new_ones_and_finish
 
 TEST_F(HttpServerTest, destroying_the_server_cuts_running_requests) {
   start();
-  n_ticks_ = 100'000;
-  RawClient client(server_->port());
-  ASSERT_TRUE(client.send("GET /ticks HTTP/1.1\r\nHost: h\r\n\r\n"));
+  RawClient client = long_request(get("/ticks"));
   ASSERT_TRUE(client.read_until("<2>"));
   server_.reset();
   EXPECT_EQ(n_unfinished_.load(), 1);
@@ -637,9 +585,7 @@ TEST_F(HttpServerTest, many_streams_at_once_are_each_whole) {
   std::atomic<int> n_whole{0};
   for (int i = 0; i < 16; ++i) {
     clients.emplace_back([&] {
-      RawClient client(server_->port());
-      client.send("GET /ticks HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
-      std::string expected;
+      RawClient client = connect(get("/ticks", "Connection: close\r\n"));
       client.read_to_end();
       size_t position = 0;
       for (int tick = 0; tick < 20 && position != std::string::npos; ++tick) {

@@ -9,24 +9,32 @@
 
 #include <array>
 #include <chrono>
+#include <cstdlib>
+#include <initializer_list>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace millrace {
 
 class RawClient {
  public:
-  explicit RawClient(uint16_t port)
+  explicit RawClient(uint16_t port, std::string_view bytes = "")
       : descriptor_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(port);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     is_open_ = ::connect(descriptor_, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
+    send(bytes);
   }
   ~RawClient() { close(); }
-  RawClient(const RawClient&) = delete;
-  RawClient& operator=(const RawClient&) = delete;
+  RawClient(RawClient&& other) noexcept
+      : received(std::move(other.received)),
+        descriptor_(std::exchange(other.descriptor_, -1)),
+        is_open_(other.is_open_),
+        is_at_end_(other.is_at_end_) {}
+  RawClient& operator=(RawClient&&) = delete;
 
   bool is_open() const { return is_open_; }
   bool send(std::string_view bytes) {
@@ -77,6 +85,24 @@ class RawClient {
       return false;
     }
     received.append(bytes.data(), static_cast<size_t>(n));
+    return true;
+  }
+
+  // Of the first answer received; 0 when there is none.
+  int status() const {
+    constexpr std::string_view kVersion = "HTTP/1.1 ";
+    return received.starts_with(kVersion) ? std::atoi(received.c_str() + kVersion.size()) : 0;
+  }
+  bool has(std::string_view text) const { return received.find(text) != std::string::npos; }
+  // Each behind the one before.
+  bool has_in_order(std::initializer_list<std::string_view> texts) const {
+    size_t at = 0;
+    for (const std::string_view text : texts) {
+      at = received.find(text, at);
+      if (at == std::string::npos) {
+        return false;
+      }
+    }
     return true;
   }
 
