@@ -31,6 +31,8 @@ Result<void> check_options(const EngineOptions& options) {
            check_option("--max-sequences", options.max_sequences, 1, kMaxSequences),
            check_option("--max-waiting", options.max_waiting, 1, kMaxWaiting),
            check_option("max-batch-tokens", options.max_batch_tokens, 1, kMaxBatchTokens / 2),
+           check_option("--max-step-ms", options.max_step_ms, 0, kMaxStepMilliseconds),
+           check_option("max-overtakings", options.max_overtakings, 0, kMaxWaiting),
            check_option("--draft-max", options.max_drafts, 0, kMaxDrafts),
            check_option("prefill-chunk", options.prefill_chunk, 1, kMaxBatchTokens / 2),
        }) {
@@ -97,6 +99,17 @@ class Engine::Impl {
         inbox_(static_cast<size_t>(max_waiting)) {}
 
   Result<void> load(const EngineOptions& options, Metrics& metrics);
+  struct LoadedModel {
+    std::unique_ptr<Model> model;
+    KvMemory kv;
+  };
+
+  LoadOptions load_options(const EngineOptions& options);
+  Result<LoadedModel> load_model(const ModelFiles& model_files,
+                                 const LoadOptions& options,
+                                 int64_t n_blocks);
+  Result<void> make_executor(const EngineOptions& options, const MemoryPlan& plan);
+  void make_loop(const EngineOptions& options, const MemoryPlan& plan, Metrics& metrics);
   Result<std::unique_ptr<DraftModel>> load_draft(const LoadOptions& options,
                                                  int64_t n_blocks,
                                                  int32_t n_vocab);
@@ -131,35 +144,101 @@ Result<std::unique_ptr<Engine::Impl>> Engine::Impl::create(ModelFiles files,
   return impl;
 }
 
-Result<std::unique_ptr<DraftModel>> Engine::Impl::load_draft(const LoadOptions& options,
-                                                             int64_t n_blocks,
-                                                             int32_t n_vocab) {
-  auto model = Model::load(*draft_files->gguf, options);
+LoadOptions Engine::Impl::load_options(const EngineOptions& options) {
+  LoadOptions result;
+  result.isa = options.isa.value_or(kernels::detect_isa());
+  result.pool = &workers_;
+  result.kv_type = options.kv_type;
+  result.max_batch_tokens = max_step_tokens(options);
+  if (options.on_load_progress) {
+    result.progress = [report = options.on_load_progress](int64_t done, int64_t total) {
+      report(total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 1.0);
+    };
+  }
+  return result;
+}
+
+// Weights and the memory for their KV.
+Result<Engine::Impl::LoadedModel> Engine::Impl::load_model(const ModelFiles& model_files,
+                                                           const LoadOptions& options,
+                                                           int64_t n_blocks) {
+  auto model = Model::load(*model_files.gguf, options);
   if (!model) {
-    return fail(model.error().code, "draft model: {}", model.error().message);
+    return propagate(model);
   }
   const ModelSpec& spec = (*model)->spec();
   auto kv = KvMemory::create((*model)->page_format(), spec.n_layers, spec.n_kv_heads, n_blocks);
   if (!kv) {
-    return fail(kv.error().code, "draft model: {}", kv.error().message);
+    return propagate(kv);
   }
+  return LoadedModel{*std::move(model), *std::move(kv)};
+}
+
+// Null without a draft model.
+Result<std::unique_ptr<DraftModel>> Engine::Impl::load_draft(const LoadOptions& options,
+                                                             int64_t n_blocks,
+                                                             int32_t n_vocab) {
+  if (!draft_files) {
+    return nullptr;
+  }
+  auto loaded = load_model(*draft_files, options, n_blocks);
+  if (!loaded) {
+    return fail(loaded.error().code, "draft model: {}", loaded.error().message);
+  }
+  const int32_t n_both = std::min(n_vocab, loaded->model->spec().n_vocab);
   return std::make_unique<DraftModel>(
-      std::move(*model), std::move(*kv), workers_, std::min(n_vocab, spec.n_vocab));
+      std::move(loaded->model), std::move(loaded->kv), workers_, n_both);
+}
+
+// The models, and whoever runs them.
+Result<void> Engine::Impl::make_executor(const EngineOptions& options, const MemoryPlan& plan) {
+  const LoadOptions loading = load_options(options);
+  auto loaded = load_model(files, loading, plan.n_blocks);
+  if (!loaded) {
+    return propagate(loaded);
+  }
+  auto logits = Buffer::try_allocate(static_cast<size_t>(plan.logits_bytes));
+  if (!logits) {
+    return fail(logits.error().code, "[engine] logits: {}", logits.error().message);
+  }
+  auto draft = load_draft(loading, plan.n_blocks, limits.n_vocab);
+  if (!draft) {
+    return propagate(draft);
+  }
+  if (options.warms_up) {
+    run_one_token(*loaded->model, loaded->kv);
+  }
+  executor_ = std::make_unique<Executor>(std::move(loaded->model),
+                                         std::move(loaded->kv),
+                                         workers_,
+                                         limits.n_vocab,
+                                         *std::move(logits),
+                                         *std::move(draft));
+  return {};
+}
+
+void Engine::Impl::make_loop(const EngineOptions& options,
+                             const MemoryPlan& plan,
+                             Metrics& metrics) {
+  const SchedulerLimits scheduler_limits{.n_blocks = plan.n_blocks,
+                                         .max_sequences = options.max_sequences,
+                                         .max_batch_tokens = max_step_tokens(options),
+                                         .prefill_chunk = options.prefill_chunk,
+                                         .max_logits = max_step_logits(options),
+                                         .max_overtakings = options.max_overtakings,
+                                         .has_prefix_cache = options.has_prefix_cache};
+  loop_ = std::make_unique<EngineLoop>(
+      *executor_,
+      scheduler_limits,
+      Speculation{.max_drafts = options.max_drafts, .adapts = options.adapts_drafts},
+      options.max_step_ms / 1e3,
+      *files.tokenizer,
+      metrics,
+      counters_);
 }
 
 Result<void> Engine::Impl::load(const EngineOptions& options, Metrics& metrics) {
   const TimePoint begin = Clock::now();
-  LoadOptions load_options;
-  load_options.isa = options.isa.value_or(kernels::detect_isa());
-  load_options.pool = &workers_;
-  load_options.kv_type = options.kv_type;
-  load_options.max_batch_tokens = max_step_tokens(options);
-  if (options.on_load_progress) {
-    load_options.progress = [&](int64_t done, int64_t total) {
-      options.on_load_progress(total > 0 ? static_cast<double>(done) / static_cast<double>(total)
-                                         : 1.0);
-    };
-  }
   const ModelFiles* draft = draft_files ? &*draft_files : nullptr;
   if (draft != nullptr) {
     if (auto checked = check_draft_files(files, *draft); !checked) {
@@ -170,64 +249,24 @@ Result<void> Engine::Impl::load(const EngineOptions& options, Metrics& metrics) 
   if (!plan) {
     return propagate(plan);
   }
-  auto model = Model::load(*files.gguf, load_options);
-  if (!model) {
-    return propagate(model);
+  limits = {.n_vocab = std::min(files.tokenizer->vocab_size(), files.spec.n_vocab),
+            .max_model_len = plan->max_model_len,
+            .max_waiting = options.max_waiting};
+  if (auto made = make_executor(options, *plan); !made) {
+    return made;
   }
-  const ModelSpec& spec = (*model)->spec();
-  const PageFormat format = (*model)->page_format();
-  auto kv = KvMemory::create(format, spec.n_layers, spec.n_kv_heads, plan->n_blocks);
-  if (!kv) {
-    return propagate(kv);
-  }
-  auto logits = Buffer::try_allocate(static_cast<size_t>(plan->logits_bytes));
-  if (!logits) {
-    return fail(logits.error().code, "[engine] logits: {}", logits.error().message);
-  }
-  if (options.warms_up) {
-    run_one_token(**model, *kv);
-  }
-  const int32_t n_vocab = std::min(files.tokenizer->vocab_size(), spec.n_vocab);
-  const SchedulerLimits scheduler_limits{.n_blocks = plan->n_blocks,
-                                         .max_sequences = options.max_sequences,
-                                         .max_batch_tokens = load_options.max_batch_tokens,
-                                         .prefill_chunk = options.prefill_chunk,
-                                         .max_logits = max_step_logits(options),
-                                         .has_prefix_cache = options.has_prefix_cache};
-  std::unique_ptr<DraftModel> draft_model;
-  if (draft != nullptr) {
-    auto loaded = load_draft(load_options, plan->n_blocks, n_vocab);
-    if (!loaded) {
-      return propagate(loaded);
-    }
-    draft_model = *std::move(loaded);
-  }
-  executor_ = std::make_unique<Executor>(std::move(*model),
-                                         std::move(*kv),
-                                         workers_,
-                                         n_vocab,
-                                         *std::move(logits),
-                                         std::move(draft_model));
-  loop_ = std::make_unique<EngineLoop>(
-      *executor_,
-      scheduler_limits,
-      Speculation{.max_drafts = options.max_drafts, .adapts = options.adapts_drafts},
-      *files.tokenizer,
-      metrics,
-      counters_);
-  limits = {
-      .n_vocab = n_vocab, .max_model_len = plan->max_model_len, .max_waiting = options.max_waiting};
+  make_loop(options, *plan, metrics);
   info = {.name = files.name,
-          .architecture = spec.architecture,
+          .architecture = files.spec.architecture,
           .max_model_len = plan->max_model_len,
-          .n_vocab = n_vocab,
+          .n_vocab = limits.n_vocab,
           .weight_bytes = plan->weight_bytes,
           .kv_bytes = plan->kv_bytes(),
           .kv_bytes_per_token = plan->kv_bytes_per_token(),
           .n_blocks = plan->n_blocks,
           .memory_plan = plan->describe(),
           .n_threads = workers_.size(),
-          .isa = load_options.isa,
+          .isa = options.isa.value_or(kernels::detect_isa()),
           .load_seconds = seconds_since(begin)};
   return {};
 }

@@ -17,6 +17,7 @@ void add(std::atomic<int64_t>& counter, int64_t amount) {
 EngineLoop::EngineLoop(Executor& executor,
                        const SchedulerLimits& limits,
                        const Speculation& speculation,
+                       double max_step_seconds,
                        const Tokenizer& tokenizer,
                        Metrics& metrics,
                        SharedCounters& counters)
@@ -25,7 +26,8 @@ EngineLoop::EngineLoop(Executor& executor,
       tokenizer_(tokenizer),
       metrics_(metrics),
       counters_(counters),
-      scheduler_(limits) {
+      scheduler_(limits),
+      step_budget_(max_step_seconds) {
   counters_.blocks_free.store(limits.n_blocks, std::memory_order_relaxed);
   metrics_.blocks_free.set(static_cast<double>(limits.n_blocks));
 }
@@ -54,7 +56,7 @@ void EngineLoop::step() {
   now_ = Clock::now();
   const TimePoint begin = now_;
   end_cancelled();
-  StepPlan plan = scheduler_.plan();
+  StepPlan plan = scheduler_.plan(step_budget_.max_prompt_tokens(n_decoding_));
   if (plan.is_empty()) {
     fail_stuck();
     notify_readers();
@@ -72,14 +74,17 @@ void EngineLoop::step() {
   const TimePoint planned = Clock::now();
   const std::span<const SpanOutput> outputs = executor_.run(plan, planned_);
   now_ = Clock::now();
-  note_cost(plan, seconds_between(planned, now_));
+  step_budget_.note(plan, seconds_between(planned, now_));
   results_.clear();
   ended_.clear();
+  n_decoding_ = 0;
   for (size_t i = 0; i < plan.spans.size(); ++i) {
     results_.push_back(deliver(plan.spans[i], outputs[i], *planned_[i]));
     note_drafts(plan.spans[i], outputs[i], results_.back(), *planned_[i]);
     if (results_.back().is_finished) {
       ended_.push_back(plan.spans[i].sequence);
+    } else if (planned_[i]->is_decoding) {
+      ++n_decoding_;
     }
   }
   note_step(plan, begin);
@@ -298,13 +303,6 @@ void EngineLoop::notify_readers() {
   metrics_.blocks_free.set(static_cast<double>(pool.n_free() - pool.n_cached()));
   metrics_.blocks_cached.set(static_cast<double>(pool.n_cached()));
   metrics_.blocks_used.set(static_cast<double>(pool.n_used()));
-}
-
-void EngineLoop::note_cost(const StepPlan& plan, double seconds) {
-  const auto is_decode = [](const SpanPlan& span) { return span.count - span.n_drafts == 1; };
-  if (std::ranges::all_of(plan.spans, is_decode)) {
-    step_cost_.note(plan.n_tokens, seconds);
-  }
 }
 
 void EngineLoop::note_step(const StepPlan& plan, TimePoint begin) {

@@ -12,6 +12,7 @@
 #include "engine/executor.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
+#include "engine/step_budget.h"
 
 namespace millrace {
 
@@ -41,6 +42,7 @@ class EngineLoop {
   EngineLoop(Executor& executor,
              const SchedulerLimits& limits,
              const Speculation& speculation,
+             double max_step_seconds,
              const Tokenizer& tokenizer,
              Metrics& metrics,
              SharedCounters& counters);
@@ -60,7 +62,6 @@ class EngineLoop {
   void collect_draft_tasks(const StepPlan& plan);
   void draft_with_model(const StepPlan& plan);
   static Acceptance& acceptance_of(SequenceState& sequence);
-  void note_cost(const StepPlan& plan, double seconds);
   static int64_t n_accepted_of(const SpanOutput& output, int64_t n_appended);
   void note_drafts(const SpanPlan& span,
                    const SpanOutput& output,
@@ -88,8 +89,9 @@ class EngineLoop {
   Sequences sequences_;
   SequenceId next_id_ = 0;
   TimePoint now_;  // of this step
-  StepCost step_cost_;
-  AnswerLog answers_;  // for everybody without a salt
+  StepBudget step_budget_;
+  int64_t n_decoding_ = 0;  // after the last step
+  AnswerLog answers_;       // for everybody without a salt
   DraftCost draft_cost_;
   std::vector<DraftTask> draft_tasks_;
   std::vector<DraftOffer> offers_;                        // of each span

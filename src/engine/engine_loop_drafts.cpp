@@ -18,7 +18,8 @@ void EngineLoop::propose(StepPlan& plan) {
   if (speculation_.adapts) {
     const SchedulerLimits& limits = scheduler_.limits();
     const int64_t max_rows = std::min(limits.max_batch_tokens, limits.max_logits);
-    choose_draft_lengths(step_cost_.rows_per_base(), n_decoding, max_rows - n_decoding, offers_);
+    choose_draft_lengths(
+        step_budget_.decode_cost().rows_per_base(), n_decoding, max_rows - n_decoding, offers_);
   } else {
     std::ranges::for_each(offers_, [](DraftOffer& offer) { offer.n_used = offer.n_offered; });
   }
@@ -42,7 +43,7 @@ Acceptance& EngineLoop::acceptance_of(SequenceState& sequence) {
 // would say.
 void EngineLoop::collect_offers() {
   offers_.clear();
-  const double seconds_per_row = step_cost_.seconds_per_row();
+  const double seconds_per_row = step_budget_.decode_cost().seconds_per_row();
   for (SequenceState* sequence : planned_) {
     // Nobody learns from speed what others were told: a salt keeps to itself.
     const bool is_open = sequence->request().cache_salt.empty();

@@ -57,13 +57,22 @@ void Executor::forward(const StepPlan& plan, std::span<SequenceState* const> seq
   model_->forward({.spans = spans_},
                   kv_,
                   {logits_.as<float>(), static_cast<size_t>(plan.n_logits * row_stride_)});
-  for (size_t i = 0; draft_model_ != nullptr && i < plan.spans.size(); ++i) {
+  if (draft_model_ != nullptr) {
+    follow_prompts(plan, sequences);
+  }
+}
+
+// The draft model computes the same pieces of prompts, where it has not fallen behind.
+void Executor::follow_prompts(const StepPlan& plan, std::span<SequenceState* const> sequences) {
+  size_t n = 0;
+  for (size_t i = 0; i < plan.spans.size(); ++i) {
     const SpanPlan& span = plan.spans[i];
     if (!sequences[i]->is_decoding && sequences[i]->n_draft_computed == span.begin) {
-      draft_model_->compute({&spans_[i], 1});
+      spans_[n++] = spans_[i];
       sequences[i]->n_draft_computed = span.begin + span.count;
     }
   }
+  draft_model_->compute(std::span(spans_).first(n));
 }
 
 // Which row answers what. A row predicts the token after its own.

@@ -53,6 +53,7 @@ class Executor {
   };
 
   void forward(const StepPlan& plan, std::span<SequenceState* const> sequences);
+  void follow_prompts(const StepPlan& plan, std::span<SequenceState* const> sequences);
   std::span<const TokenId> tokens_of(const SpanPlan& span, const SequenceState& sequence);
   void collect_questions(const StepPlan& plan, std::span<SequenceState* const> sequences);
   void answer(const Question& question, Sampler& sampler);

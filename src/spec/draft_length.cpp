@@ -14,11 +14,11 @@ constexpr double kMaxRowsPerBase = 64;
 
 void StepCost::note(int64_t n_rows, double seconds) {
   const auto rows = static_cast<double>(n_rows);
-  weight_ = weight_ * kForget + 1;
-  rows_ = rows_ * kForget + rows;
-  seconds_ = seconds_ * kForget + seconds;
-  rows_rows_ = rows_rows_ * kForget + rows * rows;
-  rows_seconds_ = rows_seconds_ * kForget + rows * seconds;
+  weight_ = weight_ * forget_ + 1;
+  rows_ = rows_ * forget_ + rows;
+  seconds_ = seconds_ * forget_ + seconds;
+  rows_rows_ = rows_rows_ * forget_ + rows * rows;
+  rows_seconds_ = rows_seconds_ * forget_ + rows * seconds;
 }
 
 double StepCost::rows_per_base() const {
@@ -36,6 +36,16 @@ double StepCost::rows_per_base() const {
 
 double StepCost::seconds_per_row() const {
   return weight_ > 0 ? seconds_ / (rows_per_base() * weight_ + rows_) : 0;
+}
+
+double StepCost::seconds(int64_t n_rows) const {
+  return (rows_per_base() + static_cast<double>(n_rows)) * seconds_per_row();
+}
+
+int64_t StepCost::rows_within(double seconds) const {
+  constexpr double kMostRows = 1e9;
+  const double rows = seconds / std::max(seconds_per_row(), 1 / kMostRows) - rows_per_base();
+  return static_cast<int64_t>(std::min(rows, kMostRows));
 }
 
 void Acceptance::note(int64_t n_accepted, int64_t n_drafted) {

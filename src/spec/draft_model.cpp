@@ -24,23 +24,21 @@ DraftModel::DraftModel(std::unique_ptr<Model> model,
 }
 
 void DraftModel::compute(std::span<const Span> spans) {
-  const auto limit = static_cast<size_t>(model_->max_batch_tokens());
+  spans_.clear();
   for (Span span : spans) {
     span.n_logits = 0;
     const auto n_left = static_cast<size_t>(std::max<int64_t>(n_window() - span.position, 0));
     span.tokens = span.tokens.first(std::min(span.tokens.size(), n_left));
-    while (!span.tokens.empty()) {
-      Span part = span;
-      part.tokens = span.tokens.first(std::min(limit, span.tokens.size()));
-      model_->forward({.spans = {&part, 1}}, kv_, {});
-      span.position += static_cast<int64_t>(part.tokens.size());
-      span.tokens = span.tokens.subspan(part.tokens.size());
+    if (!span.tokens.empty()) {
+      spans_.push_back(span);
     }
   }
+  model_->forward({.spans = spans_}, kv_, {});
 }
 
 void DraftModel::catch_up(std::span<DraftTask> tasks) {
   int64_t n_left = model_->max_batch_tokens();
+  behind_.clear();
   for (DraftTask& task : tasks) {
     if (std::ssize(task.tokens) > n_window()) {
       task.n_wanted = 0;
@@ -53,14 +51,14 @@ void DraftModel::catch_up(std::span<DraftTask> tasks) {
     const auto begin = static_cast<size_t>(task.n_computed);
     const int64_t n_behind = std::ssize(task.tokens) - 1 - task.n_computed;
     const int64_t n = std::min(n_behind, n_left);
-    const Span span{.tokens = task.tokens.subspan(begin, static_cast<size_t>(n)),
-                    .position = task.n_computed,
-                    .blocks = task.blocks};
-    compute({&span, 1});
+    behind_.push_back({.tokens = task.tokens.subspan(begin, static_cast<size_t>(n)),
+                       .position = task.n_computed,
+                       .blocks = task.blocks});
     task.n_computed += n;
     task.n_wanted = n < n_behind ? 0 : task.n_wanted;
     n_left -= n;
   }
+  compute(behind_);
 }
 
 // The token behind the latest one of every active task; a task whose row is broken ends.

@@ -42,7 +42,8 @@ class DraftModel {
   KvMemory& kv() { return kv_; }
   const Model& model() const { return *model_; }
 
-  // Only computes KV, up to this model's own window.
+  // Only computes KV, up to this model's own window; all spans in one pass, at most
+  // max_batch_tokens of the model.
   void compute(std::span<const Span> spans);
 
   // Brings each task's KV up to all its tokens but the last. At most max_batch_tokens in all, since
@@ -66,6 +67,7 @@ class DraftModel {
   std::vector<Sampler> samplers_;  // one a worker
   std::vector<float> logits_;      // [tasks, row_stride]
   std::vector<Span> spans_;
+  std::vector<Span> behind_;     // of catch_up()
   std::vector<size_t> active_;   // tasks of spans_
   std::vector<TokenId> latest_;  // of each task
 };

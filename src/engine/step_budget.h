@@ -1,0 +1,38 @@
+#pragma once
+// How many prompt tokens a step may compute beside decodes, so that a long prompt does not hold
+// them up: from what the latest steps have taken. Changes speed only, never text. Engine thread.
+
+#include <cstdint>
+
+#include "engine/step_plan.h"
+#include "spec/draft_length.h"
+
+namespace millrace {
+
+class StepBudget {
+ public:
+  // Without a limit: twice what the decodes take alone, so that prompts get half of the time.
+  static constexpr double kSlowdown = 2;
+  // But no less than this, in seconds: nobody reads faster, and prompts are done sooner.
+  static constexpr double kLeastLimit = 0.1;
+
+  // max_seconds: of a step with decodes; 0: see above.
+  explicit StepBudget(double max_seconds) : max_seconds_(max_seconds) {}
+
+  // Scheduler::kNoLimit when nobody decodes, or nothing is known yet.
+  int64_t max_prompt_tokens(int64_t n_decoding) const;
+
+  void note(const StepPlan& plan, double seconds);
+
+  const StepCost& decode_cost() const { return decode_cost_; }
+
+ private:
+  // What prompt tokens take grows with their position, so the latest steps say most.
+  static constexpr double kForgetPrompts = 0.7;
+
+  double max_seconds_;
+  StepCost decode_cost_;                  // of steps that only decode
+  StepCost prompt_cost_{kForgetPrompts};  // of those that compute prompts
+};
+
+}  // namespace millrace

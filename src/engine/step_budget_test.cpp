@@ -1,0 +1,100 @@
+#include "engine/step_budget.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "engine/scheduler_rig.h"
+
+namespace millrace {
+namespace {
+
+// A step of one span.
+StepPlan step_of(int64_t n_tokens) {
+  StepPlan plan;
+  plan.spans = {{.count = n_tokens}};
+  plan.n_tokens = n_tokens;
+  return plan;
+}
+
+// A machine on which a row takes a while, and longer the more tokens lie before it.
+double cost_of(const StepPlan& plan) {
+  double seconds = 0.010;  // the weights
+  for (const SpanPlan& span : plan.spans) {
+    for (int64_t position = span.begin; position < span.begin + span.count; ++position) {
+      seconds += 0.001 + 0.0000005 * static_cast<double>(position);
+    }
+  }
+  return seconds;
+}
+
+struct Times {
+  double longest = 0;  // of a step with all eight decodes, once the cost is known
+  double median = 0;   // of those without a prompt
+  int64_t n_steps = 0;
+};
+
+// Eight sequences decode while a prompt of 4,000 tokens comes.
+Times times_of(double max_seconds, bool is_limited) {
+  Rig rig({.n_blocks = 200,
+           .max_sequences = 16,
+           .max_batch_tokens = 512,
+           .prefill_chunk = 256,
+           .max_logits = 80});
+  StepBudget budget(max_seconds);
+  int64_t n_decoding = 0;
+  const auto step = [&] {
+    rig.max_prompt_tokens = is_limited ? budget.max_prompt_tokens(n_decoding) : Scheduler::kNoLimit;
+    const StepPlan plan = rig.step();
+    budget.note(plan, cost_of(plan));
+    n_decoding = std::ranges::count_if(plan.spans, &SpanPlan::is_sampling);
+    return cost_of(plan);
+  };
+  Times times;
+  for (SequenceId id = 1; id <= 8; ++id) {
+    rig.submit({.id = id, .n_prompt = 200, .max_new = 800});
+  }
+  for (int i = 0; i < 40; ++i) {
+    times.median = step();
+  }
+  rig.submit({.id = 9, .n_prompt = 4'000, .max_new = 4});
+  while (rig.executor.sequences()[9].n_known() == 4'000) {
+    times.longest = std::max(times.longest, step());
+    ++times.n_steps;
+    EXPECT_LT(times.n_steps, 700);
+  }
+  return times;
+}
+
+TEST(StepBudget, a_long_prompt_holds_decodes_up_no_longer_than_it_may) {
+  EXPECT_GT(times_of(0, false).longest, 0.25);
+  for (const double limit : {0.05, 0.1, 0.2}) {
+    const Times times = times_of(limit, true);
+    EXPECT_LE(times.longest, limit * 1.15);
+    // It is used: what the prompt takes alone, spread over steps that are nearly full.
+    EXPECT_LE(static_cast<double>(times.n_steps), 4'000 * 0.002 / (limit - times.median) * 1.5);
+  }
+}
+
+TEST(StepBudget, without_a_limit_prompts_get_as_much_time_as_decodes_and_a_tenth_of_a_second) {
+  EXPECT_LE(times_of(0, true).longest, 0.11);
+  EXPECT_GT(times_of(0, true).longest, 0.08);
+  StepBudget slow(0);
+  for (int i = 0; i < 10; ++i) {
+    slow.note(step_of(1), 1.0);
+    slow.note(step_of(64), 7.0);
+  }
+  EXPECT_GT(slow.max_prompt_tokens(1), 8);
+  EXPECT_LT(slow.max_prompt_tokens(1), 20);
+}
+
+TEST(StepBudget, nobody_who_decodes_means_no_limit) {
+  StepBudget budget(0.05);
+  EXPECT_EQ(budget.max_prompt_tokens(3), Scheduler::kNoLimit);  // nothing known
+  budget.note(step_of(256), 1.0);
+  EXPECT_EQ(budget.max_prompt_tokens(0), Scheduler::kNoLimit);
+  EXPECT_LT(budget.max_prompt_tokens(1), 20);
+}
+
+}  // namespace
+}  // namespace millrace
