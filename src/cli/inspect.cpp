@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -22,6 +24,7 @@ namespace {
 
 struct InspectOptions {
   ModelOptions model;
+  std::optional<std::string> draft;
   int max_sequences = 64;
   bool lists_metadata = false;
   bool lists_tensors = false;
@@ -29,7 +32,9 @@ struct InspectOptions {
 
   void declare(OptionSet& options) {
     model.declare(options);
-    options.add("--max-sequences", max_sequences, 1, kMaxSequences, "As for serve");
+    options.add(
+        "--max-sequences", max_sequences, 1, kMaxSequences, "Answers made at the same time");
+    options.add("--draft", draft, "A draft model to plan for too; default: none");
     options.add("--metadata",
                 lists_metadata,
                 "Print every metadata key (long values cut; --json has them whole)");
@@ -59,6 +64,7 @@ std::vector<int64_t> shape_of(const TensorView& tensor) {
   return {tensor.shape.begin(), tensor.shape.begin() + tensor.n_dims};
 }
 
+// The plan of serve with the same options; kResourceExhausted is what does not fit.
 Result<MemoryPlan> plan_of(const ModelFiles& files, const InspectOptions& options) {
   EngineOptions base;
   base.max_sequences = options.max_sequences;
@@ -66,7 +72,17 @@ Result<MemoryPlan> plan_of(const ModelFiles& files, const InspectOptions& option
   if (!all_options) {
     return propagate(all_options);
   }
-  return plan_memory(files, *all_options);
+  const auto draft = open_draft(options.draft);
+  if (!draft) {
+    return propagate(draft);
+  }
+  if (!*draft) {
+    return plan_memory(files, *all_options);
+  }
+  if (auto checked = check_draft_files(files, **draft); !checked) {
+    return propagate(checked);
+  }
+  return plan_memory(files, *all_options, &**draft);
 }
 
 // The lengths worth showing: powers of four up to the window, and the window.
@@ -81,6 +97,38 @@ std::vector<int64_t> shown_lengths(int64_t window) {
 
 std::string size_text(int64_t bytes) {
   return human_bytes(static_cast<uint64_t>(bytes));
+}
+
+void print_plan(const ModelFiles& files, const Result<MemoryPlan>& plan) {
+  fmt::print("\nmemory plan\n");
+  if (!plan) {
+    fmt::print("  does not fit; serve with these options refuses: {}\n", plan.error().message);
+    return;
+  }
+  fmt::print("  weights          {:>10}, packed for the kernels\n", size_text(plan->weight_bytes));
+  fmt::print("  scratch, logits  {:>10}\n", size_text(plan->scratch_bytes + plan->logits_bytes));
+  fmt::print("  tables           {:>10}, at most\n", size_text(plan->table_bytes));
+  fmt::print("  KV of a token    {:>10} ({} a value)\n",
+             size_text(plan->kv_bytes_per_token()),
+             kv_type_name(default_kv_type(*files.gguf)));
+  fmt::print("  KV cache         {:>10}, {} blocks of {} tokens\n",
+             size_text(plan->kv_bytes()),
+             plan->n_blocks,
+             kBlockTokens);
+  fmt::print("  all together     {:>10}\n", size_text(plan->total_bytes()));
+  for (const int64_t length : shown_lengths(plan->max_model_len)) {
+    const int64_t n = plan->n_sequences_that_fit(length);
+    fmt::print("  {:7} tokens    {:6} sequence{} {}\n",
+               length,
+               n,
+               n == 1 ? "" : "s",
+               n == 1 ? "fits" : "fit");
+  }
+  if (plan->max_model_len < files.spec.context_length) {
+    fmt::print("  answers end at {} tokens, the model's window is {}\n",
+               plan->max_model_len,
+               files.spec.context_length);
+  }
 }
 
 void print_text(const ModelFiles& files,
@@ -118,27 +166,7 @@ void print_text(const ModelFiles& files,
                static_cast<double>(total.n_values) / 1e6,
                size_text(total.n_bytes));
   }
-  fmt::print("\nmemory plan\n");
-  if (plan) {
-    fmt::print("  weights          {:>10}, packed for the kernels\n",
-               size_text(plan->weight_bytes));
-    fmt::print("  scratch, logits  {:>10}\n", size_text(plan->scratch_bytes + plan->logits_bytes));
-    fmt::print("  tables           {:>10}, at most\n", size_text(plan->table_bytes));
-    fmt::print("  KV of a token    {:>10} ({} a value)\n",
-               size_text(plan->kv_bytes_per_token()),
-               kv_type_name(default_kv_type(file)));
-    fmt::print("  KV cache         {:>10}, {} blocks of {} tokens\n",
-               size_text(plan->kv_bytes()),
-               plan->n_blocks,
-               kBlockTokens);
-    fmt::print("  all together     {:>10}\n", size_text(plan->total_bytes()));
-    for (const int64_t length : shown_lengths(plan->max_model_len)) {
-      fmt::print(
-          "  {:7} tokens    {:6} sequences fit\n", length, plan->n_sequences_that_fit(length));
-    }
-  } else {
-    fmt::print("  {}\n", plan.error().message);
-  }
+  print_plan(files, plan);
   if (options.lists_metadata) {
     fmt::print("\nmetadata\n");
     for (const GgufEntry& entry : file.metadata().entries()) {
@@ -236,7 +264,8 @@ void print_json(const ModelFiles& files, const Result<MemoryPlan>& plan) {
       .add("files", file.n_shards())
       .add("bytes", file.file_bytes())
       .add("shape", shape)
-      .add("has_chat_template", files.chat_template != nullptr);
+      .add("has_chat_template", files.chat_template != nullptr)
+      .add("fits_memory", plan.has_value());
   if (plan) {
     object.add("memory", plan_json(*plan));
   } else {
@@ -252,6 +281,9 @@ Result<int> inspect(const InspectOptions& options) {
     return propagate(files);
   }
   const auto plan = plan_of(*files, options);
+  if (!plan && plan.error().code != ErrorCode::kResourceExhausted) {
+    return propagate(plan);
+  }
   if (options.is_json) {
     print_json(*files, plan);
   } else {
@@ -264,8 +296,12 @@ Result<int> inspect(const InspectOptions& options) {
 
 Result<int> inspect_command(Arguments arguments) {
   InspectOptions options;
-  OptionSet set("inspect MODEL [options]",
-                "Metadata, tensors and memory plan of a model; nothing is loaded.");
+  OptionSet set(
+      "inspect MODEL [options]",
+      "Metadata, tensors and memory plan of a model; nothing is loaded. The plan is that "
+      "of serve with the same options. One that does not fit is part of the answer and no "
+      "error: the listing says so, as does fits_memory in --json, and the exit status "
+      "is 0.");
   options.declare(set);
   return set.run(arguments, [&] { return inspect(options); });
 }

@@ -42,7 +42,7 @@ void ModelOptions::declare_limits(OptionSet& options) {
               n_threads,
               0,
               kMaxThreads,
-              "Compute threads; 0: the physical cores that this process may use");
+              "Compute threads; 0: one for each physical core that this process may use");
   options.add("--max-model-len",
               max_model_len,
               kMinModelLen,
@@ -60,11 +60,11 @@ Result<ModelFiles> open_model(const std::string& model) {
     auto files = open_model_files(model);
     if (!files && files.error().code == ErrorCode::kNotFound) {
       const std::string near = nearest_model(model);
-      return fail(
-          ErrorCode::kNotFound,
-          "{}{}",
-          files.error().message,
-          near.empty() ? " (MODEL is a GGUF file, or demo)" : ", did you mean " + near + "?");
+      return fail(ErrorCode::kNotFound,
+                  "{}{}",
+                  files.error().message,
+                  near.empty() ? " (MODEL is a GGUF file on this machine, or demo)"
+                               : ", did you mean " + near + "?");
     }
     return files;
   }
@@ -75,6 +75,17 @@ Result<ModelFiles> open_model(const std::string& model) {
         "build again, or name a GGUF file");
   }
   return parse_model_files(embedded_model(), "demo");
+}
+
+Result<std::optional<ModelFiles>> open_draft(const std::optional<std::string>& draft_model) {
+  if (!draft_model) {
+    return std::optional<ModelFiles>();
+  }
+  auto opened = open_model(*draft_model);
+  if (!opened) {
+    return fail(opened.error().code, "--draft: {}", opened.error().message);
+  }
+  return std::optional<ModelFiles>(*std::move(opened));
 }
 
 Result<EngineOptions> engine_options(const ModelOptions& options, EngineOptions base) {
@@ -102,17 +113,13 @@ Result<std::unique_ptr<Engine>> start_engine(ModelFiles files,
   if (!all_options) {
     return propagate(all_options);
   }
-  std::optional<ModelFiles> draft;
-  if (draft_model) {
-    auto opened = open_model(*draft_model);
-    if (!opened) {
-      return fail(opened.error().code, "--draft: {}", opened.error().message);
-    }
-    draft = *std::move(opened);
+  auto draft = open_draft(draft_model);
+  if (!draft) {
+    return propagate(draft);
   }
   Progress progress("loading");
   all_options->on_load_progress = [&progress](double fraction) { progress.show(fraction); };
-  return Engine::create(std::move(files), *std::move(all_options), metrics, std::move(draft));
+  return Engine::create(std::move(files), *std::move(all_options), metrics, *std::move(draft));
 }
 
 }  // namespace millrace

@@ -29,6 +29,9 @@ Result<ModelFiles> open_model(const std::string& model);
 // The embedded model's bytes; empty when this program was built without it.
 std::span<const std::byte> embedded_model();
 
+// The model of --draft, if one is named.
+Result<std::optional<ModelFiles>> open_draft(const std::optional<std::string>& draft_model);
+
 // What the options ask of an engine, on top of `base`. Reads MILLRACE_ISA.
 Result<EngineOptions> engine_options(const ModelOptions& options, EngineOptions base);
 

@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "cli/command.h"
+#include "cli/descriptor_limit.h"
 #include "cli/draft_options.h"
 #include "cli/model_options.h"
 #include "cli/option_set.h"
@@ -45,21 +46,34 @@ struct ServeOptions {
   void declare(OptionSet& options) {
     model.declare(options);
     draft.declare(options);
-    options.add("--host", host, "The address to listen on; 0.0.0.0 is every interface");
+    options.add("--host", host, "The IP address to listen on; 0.0.0.0 is every interface");
     options.add("--port", port, 0, 65535, "The port; 0: any free one");
-    options.add("--port-file", port_file, "Write the port there once it is open");
     options.add(
-        "--alias", aliases, "A name for the model; the first is the one shown (repeatable)");
+        "--port-file", port_file, "A file that gets the port once it is open; default: none");
     options.add(
-        "--api-key-file", api_key_file, "Keys, one a line; only /health/... is open without");
-    options.add("--allow-origin",
-                allowed_origins,
-                "An origin whose pages may use the server, * for all (repeatable)");
+        "--alias",
+        aliases,
+        "A name for the model, besides the file's; the first is the one shown (repeatable)");
+    options.add(
+        "--api-key-file",
+        api_key_file,
+        "A file with keys, one a line; only /health/... is open without one. Default: no keys");
+    options.add(
+        "--allow-origin",
+        allowed_origins,
+        "An origin whose pages may use the server, as https://app.example, * for all (repeatable); "
+        "default: none");
     options.add(
         "--max-sequences", max_sequences, 1, kMaxSequences, "Answers made at the same time");
-    options.add("--max-waiting", max_waiting, 1, kMaxWaiting, "Answers queued before 429");
-    options.add("--max-body", max_body_mebibytes, 1, 1024, "MiB of a request body");
-    options.add("--max-connections", max_connections, 1, 1 << 20, "Connections open at once");
+    options.add("--max-waiting",
+                max_waiting,
+                1,
+                kMaxWaiting,
+                "Answers that may wait for their turn; more get 429");
+    options.add(
+        "--max-body", max_body_mebibytes, 1, 1024, "MiB of a request's body; more gets 413");
+    options.add(
+        "--max-connections", max_connections, 1, 1 << 20, "Connections open at once; more get 503");
     options.add("--shutdown-timeout",
                 shutdown_seconds,
                 0,
@@ -68,7 +82,8 @@ struct ServeOptions {
     options.add("--no-prefix-cache",
                 no_prefix_cache,
                 "Compute every prompt anew; answers are the same with and without");
-    options.add("--always-usage", always_usage, "Every stream ends with a usage chunk");
+    options.add(
+        "--always-usage", always_usage, "End every stream with a usage chunk, asked for or not");
     options.add("--verbose", is_verbose, "Log every request (never its text)");
   }
 };
@@ -91,6 +106,16 @@ class StopRequest {
   std::condition_variable changed_;
   int n_signals_ = 0;
 };
+
+// The file is replaced; a device or a pipe must not be.
+Result<void> check_port_file(const std::string& path) {
+  std::error_code ignored;
+  const auto status = std::filesystem::status(path, ignored);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    return fail(ErrorCode::kIo, "--port-file {}: is not a regular file", path);
+  }
+  return {};
+}
 
 Result<void> write_port_file(const std::string& path, uint16_t port) {
   if (path.empty()) {
@@ -125,9 +150,6 @@ Result<ServiceOptions> service_options(const ServeOptions& options) {
     result.keys = std::move(*keys);
   } else if (is_loopback_address(options.host)) {
     result.checks_host = true;
-  } else {
-    log_warning("[serve] {} is open to other machines without a key (--api-key-file)",
-                options.host);
   }
   return result;
 }
@@ -139,6 +161,18 @@ HttpServerOptions http_options(const ServeOptions& options) {
   http.max_body_bytes = static_cast<size_t>(options.max_body_mebibytes) << 20;
   http.max_connections = options.max_connections;
   return http;
+}
+
+void allow_connections(int max_connections) {
+  constexpr int64_t kOwnDescriptors = 64;  // logs, sockets that listen, wake-ups of threads
+  const int64_t n_allowed = raise_descriptor_limit();
+  if (n_allowed < max_connections + kOwnDescriptors) {
+    log_warning(
+        "[serve] --max-connections {} needs more files open than the {} that this process may have "
+        "(ulimit -Hn, LimitNOFILE): connections beyond wait",
+        max_connections,
+        n_allowed);
+  }
 }
 
 void log_model(const Engine& engine) {
@@ -166,6 +200,7 @@ void drain(HttpServer& server, Service& service, Engine& engine, int seconds) {
   log_info("[serve] stopped{}", is_whole ? "" : ", some answers were cut off");
 }
 
+
 Result<int> serve(const ServeOptions& options) {
   StopRequest stop;
   std::atomic<bool> is_serving{false};
@@ -178,6 +213,10 @@ Result<int> serve(const ServeOptions& options) {
   if (options.is_verbose) {
     set_log_level(LogLevel::kDebug);
   }
+  if (auto checked = check_port_file(options.port_file); !checked) {
+    return propagate(checked);
+  }
+  allow_connections(options.max_connections);
   auto files = open_model(options.model.model);
   if (!files) {
     return propagate(files);
@@ -194,6 +233,10 @@ Result<int> serve(const ServeOptions& options) {
     return propagate(server);
   }
   log_info("[serve] listening on {}", (*server)->url());
+  if (options.api_key_file.empty() && !is_loopback_address(options.host)) {
+    log_warning("[serve] {} is open to other machines without a key (--api-key-file)",
+                options.host);
+  }
   if (auto written = write_port_file(options.port_file, (*server)->port()); !written) {
     return propagate(written);
   }
@@ -222,7 +265,8 @@ Result<int> serve(const ServeOptions& options) {
 
 Result<int> serve_command(Arguments arguments) {
   ServeOptions options;
-  OptionSet set("serve MODEL [options]", "Serves a model with OpenAI's API over HTTP.");
+  OptionSet set("serve MODEL [options]",
+                "Serves a model with OpenAI's API over HTTP until SIGINT (Ctrl-C) or SIGTERM.");
   options.declare(set);
   return set.run(arguments, [&] { return serve(options); });
 }

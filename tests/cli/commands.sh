@@ -100,6 +100,20 @@ for other in pipe folder /dev/zero; do
   expect_error "--api-key-file $other: is a" serve demo --port 0 --api-key-file "$other"
 done
 expect_error 'TiB was asked for' run demo -p hi --kv-memory 67108864
+"$millrace" inspect demo --kv-memory 67108864 >listing || fail "inspect of what does not fit is a look, not a failure"
+grep -q 'does not fit; serve with these options refuses: --kv-memory of 64.0 TiB was asked for' listing || fail "$(cat listing)"
+"$millrace" inspect demo --kv-memory 67108864 --json | grep -q '"fits_memory":false,"memory_error":"--kv-memory of' || fail "memory_error"
+grep -q '"fits_memory":true' inspect.json || fail "fits_memory"
+expect_error '--max-model-len must be 2 to 2048' inspect demo --max-model-len 5000
+"$millrace" inspect demo --draft demo --json >two.json || fail "inspect --draft"
+/usr/bin/python3 - <<'PYTHON' || fail "inspect --draft plans for one model"
+import json
+one, two = [json.load(open(name))["memory"] for name in ("inspect.json", "two.json")]
+assert two["weight_bytes"] == 2 * one["weight_bytes"]
+assert two["kv_bytes_per_token"] == 2 * one["kv_bytes_per_token"]
+PYTHON
+expect_error '--host 999.1.1.1: not an IP address' serve demo --host 999.1.1.1 --port 0
+expect_error '--port-file /dev/null: is not a regular file' serve demo --port 0 --port-file /dev/null
 expect_error 'expected 1 to 67108864' run demo -p hi --kv-memory 67108865
 expect_error 'window of' bench demo --max-model-len 2 -p 0 -n 4
 MILLRACE_ISA=nonsense expect_error 'MILLRACE_ISA' run demo -p hi
@@ -187,6 +201,12 @@ expect_error 'needs a MODEL' bench
 "$millrace" bench --machine -t 2 >machine.txt || fail "bench --machine"
 grep -q 'memory read, GB/s' machine.txt && grep -q 'barrier' machine.txt || fail "bench --machine: $(cat machine.txt)"
 "$millrace" bench --machine -t 1 --json | /usr/bin/python3 -m json.tool >/dev/null || fail "bench --machine --json"
+rm -f port
+(ulimit -n 200 && exec "$millrace" serve demo --port 0 --port-file port 2>log) &
+for _ in $(seq 200); do [ -s port ] && break; sleep 0.05; done
+kill -TERM $!
+wait $! || fail "serve: status $?: $(cat log)"
+grep -q -- '--max-connections 1024 needs more files open than the 200' log || fail "serve with few descriptors: $(cat log)"
 "$millrace" bench demo -p 32 -n 4 -r 1 -t 1 --json | /usr/bin/python3 -m json.tool >/dev/null || fail "bench"
 "$millrace" bench demo --max-model-len 64 -n 0 -r 1 -t 1 --json >bench.json 2>err || fail "bench in a small window: $(cat err)"
 grep -q '"prompt_tokens":63' bench.json || fail "bench: $(cat bench.json)"
