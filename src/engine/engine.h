@@ -25,6 +25,7 @@ inline constexpr int kMaxThreads = 1024;
 inline constexpr int kMaxSequences = 4096;
 inline constexpr int kMaxDrafts = 32;
 inline constexpr int kMaxWaiting = 1'000'000;
+inline constexpr int kMaxQueueMilliseconds = 86'400'000;
 inline constexpr int kMaxStepMilliseconds = 3'600'000;
 inline constexpr int64_t kMinModelLen = 2;                 // up to the model's window
 inline constexpr int64_t kMaxKvMemory = int64_t{1} << 46;  // bytes: half of the address space
@@ -43,6 +44,7 @@ struct EngineOptions {
   // A step in which sequences decode computes no more of prompts than fits into this time; 0: twice
   // what the decodes take alone, at least 100 ms. A piece of 8 tokens is always computed.
   int max_step_ms = 0;
+  int max_queue_ms = 0;  // a request that has waited longer ends with kResourceExhausted; 0: never
   int max_overtakings = 8;  // of a request that waits, by others that the cache serves
   // One token through the model before the first request, so that this one does not pay for cold
   // memory. No request: nothing of it is counted.

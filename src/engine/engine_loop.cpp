@@ -1,5 +1,7 @@
 #include "engine/engine_loop.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -17,17 +19,18 @@ void add(std::atomic<int64_t>& counter, int64_t amount) {
 EngineLoop::EngineLoop(Executor& executor,
                        const SchedulerLimits& limits,
                        const Speculation& speculation,
-                       double max_step_seconds,
+                       const LoopTimes& times,
                        const Tokenizer& tokenizer,
                        Metrics& metrics,
                        SharedCounters& counters)
     : executor_(executor),
       speculation_(speculation),
+      times_(times),
       tokenizer_(tokenizer),
       metrics_(metrics),
       counters_(counters),
       scheduler_(limits),
-      step_budget_(max_step_seconds) {
+      step_budget_(times.max_step_seconds) {
   counters_.blocks_free.store(limits.n_blocks, std::memory_order_relaxed);
   metrics_.blocks_free.set(static_cast<double>(limits.n_blocks));
 }
@@ -97,21 +100,52 @@ void EngineLoop::step() {
   for (const SequenceId id : ended_) {
     sequences_.erase(id);
   }
+  end_overdue();
   notify_readers();
 }
 
-void EngineLoop::end_cancelled() {
+template <class EndIf>
+void EngineLoop::end_some(const EndIf& end_if) {
   for (auto next = sequences_.begin(); next != sequences_.end();) {
-    const auto [id, sequence] = std::pair(next->first, next->second.get());
-    const std::shared_ptr<TokenStream>& stream = sequence->state->stream;
-    if (stream->is_cancelled() || stream.use_count() == 1) {
-      finish(*sequence, FinishReason::kCancelled);
-      scheduler_.remove(id);
+    if (end_if(*next->second)) {
+      scheduler_.remove(next->first);
       next = sequences_.erase(next);
     } else {
       ++next;
     }
   }
+}
+
+void EngineLoop::end_cancelled() {
+  end_some([&](SequenceState& sequence) {
+    const std::shared_ptr<TokenStream>& stream = sequence.state->stream;
+    const bool is_unwanted = stream->is_cancelled() || stream.use_count() == 1;
+    if (is_unwanted) {
+      finish(sequence, FinishReason::kCancelled);
+    }
+    return is_unwanted;
+  });
+}
+
+// After a step, so that nobody is turned away who can start at once.
+void EngineLoop::end_overdue() {
+  if (times_.max_queue_seconds == 0) {
+    return;
+  }
+  end_some([&](SequenceState& sequence) {
+    const double waited = seconds_between(sequence.state->submitted, now_);
+    const bool is_overdue = !sequence.state->has_started && waited > times_.max_queue_seconds;
+    if (is_overdue) {
+      finish(sequence,
+             FinishReason::kError,
+             {ErrorCode::kResourceExhausted,
+              fmt::format("the server is busy: {:.0f} ms in the queue are more than the {:.0f} ms "
+                          "that a request may wait",
+                          1e3 * waited,
+                          1e3 * times_.max_queue_seconds)});
+    }
+    return is_overdue;
+  });
 }
 
 void EngineLoop::note_admissions(const StepPlan& plan) {
@@ -120,6 +154,7 @@ void EngineLoop::note_admissions(const StepPlan& plan) {
     sequence.n_draft_computed = plan.spans[i].begin;
     if (!sequence.is_admitted) {  // else it comes back from preemption
       sequence.is_admitted = true;
+      sequence.state->has_started = true;
       sequence.n_cached = plan.spans[i].begin;
       if (sequence.n_cached > 0) {
         add(counters_.cached_tokens, sequence.n_cached);

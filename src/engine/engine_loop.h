@@ -37,26 +37,35 @@ struct Speculation {
   bool adapts = true;  // fewer where they do not pay
 };
 
+struct LoopTimes {
+  double max_step_seconds = 0;   // see StepBudget
+  double max_queue_seconds = 0;  // until the first choice of a request starts; 0: for ever
+};
+
 class EngineLoop {
  public:
   EngineLoop(Executor& executor,
              const SchedulerLimits& limits,
              const Speculation& speculation,
-             double max_step_seconds,
+             const LoopTimes& times,
              const Tokenizer& tokenizer,
              Metrics& metrics,
              SharedCounters& counters);
 
   void submit(std::shared_ptr<RequestState> state);
   bool is_idle() const { return sequences_.empty(); }
-  // Ends sequences whose reader cancelled or went away, then plans, runs and applies one step.
+  // Ends sequences whose reader cancelled or went away, plans, runs and applies one step, then ends
+  // those that still wait and have waited too long.
   void step();
   void abort_all(const Error& error);
 
  private:
   using Sequences = std::unordered_map<SequenceId, std::unique_ptr<SequenceState>>;
 
+  template <class EndIf>
+  void end_some(const EndIf& end_if);  // sequences, waiting or running
   void end_cancelled();
+  void end_overdue();
   void propose(StepPlan& plan);
   void collect_offers();
   void collect_draft_tasks(const StepPlan& plan);
@@ -82,6 +91,7 @@ class EngineLoop {
 
   Executor& executor_;
   const Speculation speculation_;
+  const LoopTimes times_;
   const Tokenizer& tokenizer_;
   EngineMetrics metrics_;
   SharedCounters& counters_;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <thread>
@@ -419,6 +420,38 @@ TEST(ModelFilesTest, folder_and_missing_file_are_clear_errors) {
   EXPECT_EQ(folder.error().code, ErrorCode::kUnsupported);
   EXPECT_THAT(folder.error().message, HasSubstr("not supported yet"));
   EXPECT_FALSE(open_model_files("/nowhere/model.gguf"));
+}
+
+// The engine is held up between two steps of the first request while the others wait.
+TEST_F(EngineTest, requests_that_wait_longer_than_allowed_end_with_an_error_that_says_so) {
+  EngineOptions options;
+  options.max_sequences = 1;
+  options.max_queue_ms = 5;
+  TestEngine rig(model_->path(), options);
+  std::atomic<bool> is_everybody_there{false};
+  auto first = rig.engine->submit(greedy(20, 50), [&] {
+    if (!is_everybody_there.load()) {
+      is_everybody_there.wait(false);
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  });
+  ASSERT_TRUE(first);
+  StreamEvent event;
+  ASSERT_TRUE((*first)->wait_next(event));  // it has started
+  Request several = greedy(10, 5);
+  several.n = 2;
+  const auto second = rig.submit(several);
+  is_everybody_there.store(true);
+  is_everybody_there.notify_one();
+  for (const auto& [choice, answer] : read_all(*second)) {
+    EXPECT_TRUE(answer.ids.empty());
+    EXPECT_EQ(answer.finish.reason, FinishReason::kError);
+    EXPECT_EQ(answer.finish.error.code, ErrorCode::kResourceExhausted);
+    EXPECT_THAT(answer.finish.error.message, HasSubstr("more than the 5 ms"));
+  }
+  EXPECT_EQ(read_all(**first).at(0).finish.reason, FinishReason::kLength);
+  expect_all_blocks_free(*rig.engine);
+  EXPECT_EQ(rig.ask(greedy(20, 5)).ids.size(), 5U);
 }
 
 }  // namespace

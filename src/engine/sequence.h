@@ -25,8 +25,9 @@ struct RequestState {
   std::vector<TokenId> end_tokens;  // that end an answer, ascending
   std::shared_ptr<TokenStream> stream;
   TimePoint submitted;
-  int n_unfinished = 0;     // choices
-  bool has_events = false;  // pushed in this step, notify() due
+  int n_unfinished = 0;      // choices
+  bool has_started = false;  // one of them has been admitted
+  bool has_events = false;   // pushed in this step, notify() due
 };
 
 // One choice.
