@@ -36,6 +36,8 @@ struct ServeOptions {
   std::vector<std::string> allowed_origins;
   int max_sequences = 64;
   int max_waiting = 512;
+  int max_queue_ms = 0;
+  int max_step_ms = 0;
   int max_body_mebibytes = 32;
   int max_connections = 1024;
   int shutdown_seconds = 30;
@@ -70,6 +72,17 @@ struct ServeOptions {
                 1,
                 kMaxWaiting,
                 "Answers that may wait for their turn; more get 429");
+    options.add("--max-queue-ms",
+                max_queue_ms,
+                0,
+                kMaxQueueMilliseconds,
+                "Milliseconds that a request may wait for its turn, then it gets 429; 0: any time");
+    options.add("--max-step-ms",
+                max_step_ms,
+                0,
+                kMaxStepMilliseconds,
+                "Milliseconds that running answers wait for their next token while a prompt is "
+                "computed; 0: twice as long as without it, at least 100");
     options.add(
         "--max-body", max_body_mebibytes, 1, 1024, "MiB of a request's body; more gets 413");
     options.add(
@@ -244,6 +257,8 @@ Result<int> serve(const ServeOptions& options) {
   engine_options.max_sequences = options.max_sequences;
   engine_options.has_prefix_cache = !options.no_prefix_cache;
   engine_options.max_waiting = options.max_waiting;
+  engine_options.max_queue_ms = options.max_queue_ms;
+  engine_options.max_step_ms = options.max_step_ms;
   engine_options.max_drafts = options.draft.max_drafts;
   engine_options.warms_up = true;
   auto started = start_engine(
