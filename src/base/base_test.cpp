@@ -146,6 +146,12 @@ TEST(buffer, sizes_that_cannot_be_had_are_errors) {
   EXPECT_EQ(small->size(), 100u);
 }
 
+TEST(counted, takes_an_s_but_for_one) {
+  EXPECT_EQ(counted(0, "thread"), "0 threads");
+  EXPECT_EQ(counted(1, "thread"), "1 thread");
+  EXPECT_EQ(counted(2, "thread"), "2 threads");
+}
+
 TEST(human_bytes, has_three_digits_or_so) {
   EXPECT_EQ(human_bytes(0), "0 B");
   EXPECT_EQ(human_bytes(999), "999 B");

@@ -19,4 +19,8 @@ std::string human_bytes(uint64_t bytes) {
   return fmt::format("{:.{}f} {}", value, is_whole ? 0 : 1, units[unit]);
 }
 
+std::string counted(int64_t n, std::string_view noun) {
+  return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
+}
+
 }  // namespace millrace

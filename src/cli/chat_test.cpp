@@ -90,7 +90,7 @@ TEST(RunOptions, what_excludes_each_other_is_refused_by_name) {
   options.is_raw = true;
   EXPECT_TRUE(options.check());
   options.system = "Be brief.";
-  expect_refused(options, "--system has no place with --raw");
+  expect_refused(options, "--system does not go with --raw");
   options.system.reset();
   options.prompt.reset();
   expect_refused(options, "--raw goes with a prompt (-p TEXT)");

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/human_bytes.h"
 #include "cli/json_object.h"
 #include "text/chat_prompt.h"
 
@@ -139,7 +140,7 @@ double decode_rate(const FinishEvent& finish) {
 
 std::string timings_text(const FinishEvent& finish) {
   const Usage& usage = finish.usage;
-  std::string text = fmt::format("{} prompt tokens", usage.prompt_tokens);
+  std::string text = counted(usage.prompt_tokens, "prompt token");
   if (usage.cached_tokens > 0) {
     text += fmt::format(" ({} cached)", usage.cached_tokens);
   }
@@ -149,7 +150,8 @@ std::string timings_text(const FinishEvent& finish) {
     text += fmt::format(" at {:.1f} tokens/s", decode_rate(finish));
   }
   if (const int64_t n = usage.accepted_drafts + usage.rejected_drafts; n > 0) {
-    text += fmt::format(" ({} of {} guesses right)", usage.accepted_drafts, n);
+    text +=
+        fmt::format(" ({} of {} {} right)", usage.accepted_drafts, n, n == 1 ? "guess" : "guesses");
   }
   return text;
 }

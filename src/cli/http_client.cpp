@@ -165,7 +165,7 @@ Result<Url> parse_url(std::string_view text) {
   const auto refuse = [whole = text](std::string_view why) {
     return fail(ErrorCode::kInvalidArgument,
                 "{}: {} (expected http://HOST:PORT/PATH, as http://127.0.0.1:8080; port and path "
-                "may be left away)",
+                "may be left out)",
                 printable_line(whole),
                 why);
   };
@@ -193,7 +193,7 @@ Result<Url> parse_url(std::string_view text) {
     text = text.substr(0, slash);
   }
   if (text.find('@') != std::string_view::npos) {
-    return refuse("a user's name has no place in it");
+    return refuse("a user name is not supported");
   }
   const size_t bracket = text.starts_with('[') ? text.find(']') : 0;
   const size_t colon = text.find(':', std::min(bracket, text.size()));
@@ -210,7 +210,8 @@ Result<Url> parse_url(std::string_view text) {
       return refuse("more than one colon (an IPv6 address is written in [ ])");
     }
     if (!is_host_name(host)) {
-      return refuse(host.empty() ? "the host is missing" : "the host is no name and no address");
+      return refuse(host.empty() ? "the host is missing"
+                                 : "the host is neither a name nor an address");
     }
   }
   if (colon != std::string_view::npos) {

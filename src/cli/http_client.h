@@ -20,7 +20,7 @@ struct Url {
   std::string authority() const;  // "host:port", "[::1]:80"
 };
 
-// "http://127.0.0.1:8080/prefix"; the scheme may be left away. https is answered with kUnsupported.
+// "http://127.0.0.1:8080/prefix"; the scheme may be left out. https is answered with kUnsupported.
 Result<Url> parse_url(std::string_view text);
 
 struct ClientRequest {

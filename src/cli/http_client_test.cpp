@@ -49,11 +49,11 @@ TEST(ParseUrl, says_what_is_wrong_and_what_was_expected) {
       {"http://[]:80", "hold an IPv6 address"},
       {"http://[1.2.3.4]:80", "hold an IPv6 address"},
       {"ftp://host", "the scheme is not http"},
-      {"http://me:secret@host", "a user's name"},
+      {"http://me:secret@host", "a user name"},
       {"http://host/v1?x=1", "no ? and no #"},
       {"http://ho st", "no spaces"},
       {"http://host/a\r\nX: y", "no spaces"},
-      {"http://ho*st", "no name and no address"},
+      {"http://ho*st", "neither a name nor an address"},
   };
   for (const auto& [text, words] : cases) {
     const auto url = parse_url(text);

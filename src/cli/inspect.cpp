@@ -111,18 +111,14 @@ void print_plan(const ModelFiles& files, const Result<MemoryPlan>& plan) {
   fmt::print("  KV of a token    {:>10} ({} a value)\n",
              size_text(plan->kv_bytes_per_token()),
              kv_type_name(default_kv_type(*files.gguf)));
-  fmt::print("  KV cache         {:>10}, {} blocks of {} tokens\n",
+  fmt::print("  KV cache         {:>10}, {} of {} tokens\n",
              size_text(plan->kv_bytes()),
-             plan->n_blocks,
+             counted(plan->n_blocks, "block"),
              kBlockTokens);
   fmt::print("  all together     {:>10}\n", size_text(plan->total_bytes()));
   for (const int64_t length : shown_lengths(plan->max_model_len)) {
     const int64_t n = plan->n_sequences_that_fit(length);
-    fmt::print("  {:7} tokens    {:6} sequence{} {}\n",
-               length,
-               n,
-               n == 1 ? "" : "s",
-               n == 1 ? "fits" : "fit");
+    fmt::print("  {:7} tokens    {:6} {}\n", length, n, n == 1 ? "sequence fits" : "sequences fit");
   }
   if (plan->max_model_len < files.spec.context_length) {
     fmt::print("  answers end at {} tokens, the model's window is {}\n",
@@ -136,18 +132,17 @@ void print_text(const ModelFiles& files,
                 const Result<MemoryPlan>& plan) {
   const GgufFile& file = *files.gguf;
   const ModelSpec& spec = files.spec;
-  fmt::print("{}: GGUF v{}, {} file{}, {}\n",
+  fmt::print("{}: GGUF v{}, {}, {}\n",
              files.name,
              file.version(),
-             file.n_shards(),
-             file.n_shards() == 1 ? "" : "s",
+             counted(file.n_shards(), "file"),
              human_bytes(file.file_bytes()));
-  fmt::print("architecture {}: {} layers, width {}, {} heads, {} KV heads of {}, feed-forward {}\n",
+  fmt::print("architecture {}: {}, width {}, {}, {} of {}, feed-forward {}\n",
              spec.architecture,
-             spec.n_layers,
+             counted(spec.n_layers, "layer"),
              spec.n_embd,
-             spec.n_heads,
-             spec.n_kv_heads,
+             counted(spec.n_heads, "head"),
+             counted(spec.n_kv_heads, "KV head"),
              spec.head_dim,
              spec.n_ff);
   fmt::print("vocabulary {} tokens ({} logits), window {} tokens, {}\n",
@@ -160,9 +155,10 @@ void print_text(const ModelFiles& files,
                  : "chat template refused: " + files.chat_template_error);
   fmt::print("\ntensors\n");
   for (const auto& [name, total] : totals_by_type(file)) {
-    fmt::print("  {:5} {:5} tensors {:10.1f} M values {:>10}\n",
+    fmt::print("  {:5} {:5} {:7} {:10.1f} M values {:>10}\n",
                name,
                total.n_tensors,
+               total.n_tensors == 1 ? "tensor" : "tensors",
                static_cast<double>(total.n_values) / 1e6,
                size_text(total.n_bytes));
   }

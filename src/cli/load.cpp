@@ -185,7 +185,7 @@ Result<std::string> read_api_key(const std::string& path) {
     return fail(ErrorCode::kInvalidArgument,
                 "--api-key-file {}: its first line is {}",
                 path,
-                key.empty() ? "empty" : "no key: expected printable ASCII without spaces");
+                key.empty() ? "empty" : "not a key: expected printable ASCII without spaces");
   }
   return key;
 }

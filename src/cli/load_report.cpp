@@ -7,6 +7,8 @@
 #include <limits>
 #include <map>
 
+#include "base/human_bytes.h"
+
 #include "cli/json_object.h"
 
 namespace millrace {
@@ -92,8 +94,9 @@ double percentile(std::vector<double> values, double share) {
 
 std::string report_text(const LoadReport& report) {
   const Totals totals = total(report);
-  std::string text = fmt::format("{} requests, {}: {} whole, {} short, {} refused, {} broken\n",
-                                 report.samples.size(),
+  const auto n_requests = static_cast<int64_t>(report.samples.size());
+  std::string text = fmt::format("{}, {}: {} whole, {} short, {} refused, {} broken\n",
+                                 counted(n_requests, "request"),
                                  report.rate > 0 ? fmt::format("{} a second", report.rate)
                                                  : fmt::format("{} at once", report.concurrency),
                                  totals.n_whole,
@@ -106,13 +109,13 @@ std::string report_text(const LoadReport& report) {
   if (totals.whole.empty()) {
     return text + "no answer was whole, so there is nothing to measure\n";
   }
-  text += fmt::format(
-      "{} tokens of prompts, {} generated in {:.2f} s: {:.1f} tokens/s, {:.2f} requests/s\n",
-      totals.prompt_tokens,
-      totals.completion_tokens,
-      report.seconds,
-      static_cast<double>(totals.completion_tokens) / report.seconds,
-      static_cast<double>(totals.whole.size()) / report.seconds);
+  text +=
+      fmt::format("{} of prompts, {} generated in {:.2f} s: {:.1f} tokens/s, {:.2f} requests/s\n",
+                  counted(totals.prompt_tokens, "token"),
+                  totals.completion_tokens,
+                  report.seconds,
+                  static_cast<double>(totals.completion_tokens) / report.seconds,
+                  static_cast<double>(totals.whole.size()) / report.seconds);
   text += fmt::format("{:20} {:>9} {:>9} {:>9}\n", "milliseconds", "p50", "p90", "p99");
   text += row("  to first token", totals.first_token);
   text += row("  between tokens", totals.gaps);

@@ -33,7 +33,7 @@ Result<void> check_template(const ModelFiles& files, const RunOptions& options) 
   return fail(ErrorCode::kInvalidArgument,
               "{}: {}",
               reason,
-              options.prompt ? "--system has no place, leave it away and write all of the prompt "
+              options.prompt ? "--system cannot be used, leave it out and write all of the prompt "
                                "with -p"
                              : "there is no chat, give a text to be continued with -p");
 }

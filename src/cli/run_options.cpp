@@ -87,11 +87,11 @@ Result<void> RunOptions::check() const {
   if (is_raw && !prompt) {
     return fail(ErrorCode::kInvalidArgument,
                 "--raw goes with a prompt (-p TEXT): a chat needs the chat template that --raw "
-                "leaves away");
+                "leaves out");
   }
   if (is_raw && system) {
     return fail(ErrorCode::kInvalidArgument,
-                "--system has no place with --raw: a system message is put into the prompt by the "
+                "--system does not go with --raw: a system message is put into the prompt by the "
                 "chat template; write all of the prompt with -p");
   }
   if (max_tokens == 0) {

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/human_bytes.h"
 #include "base/log.h"
 #include "cli/command.h"
 #include "cli/descriptor_limit.h"
@@ -190,11 +191,11 @@ void allow_connections(int max_connections) {
 
 void log_model(const Engine& engine) {
   const ModelInfo& info = engine.info();
-  log_info("[serve] {}: {}, window {} tokens, {} threads, {}, {:.2f} s",
+  log_info("[serve] {}: {}, window {} tokens, {}, {}, {:.2f} s",
            info.name,
            info.architecture,
            info.max_model_len,
-           info.n_threads,
+           counted(info.n_threads, "thread"),
            kernels::isa_name(info.isa),
            info.load_seconds);
   log_info("[serve] {}", info.memory_plan);
@@ -202,8 +203,8 @@ void log_model(const Engine& engine) {
 
 // Running answers go on for a while; new ones get 503.
 void drain(HttpServer& server, Service& service, Engine& engine, int seconds) {
-  log_info("[serve] stopping: {} requests are running (up to {} s; a second signal ends at once)",
-           server.n_requests_running(),
+  log_info("[serve] stopping: {} running (up to {} s; a second signal ends at once)",
+           counted(server.n_requests_running(), "request"),
            seconds);
   const auto deadline = Clock::now() + std::chrono::seconds(seconds);
   service.begin_drain();
@@ -212,7 +213,6 @@ void drain(HttpServer& server, Service& service, Engine& engine, int seconds) {
   server.wait_idle(std::chrono::milliseconds(2'000));
   log_info("[serve] stopped{}", is_whole ? "" : ", some answers were cut off");
 }
-
 
 Result<int> serve(const ServeOptions& options) {
   StopRequest stop;

@@ -9,7 +9,8 @@ namespace millrace {
 
 class StopSignals {
  public:
-  // on_signal runs for every signal, one after another, with 1, 2, ... for the how-manieth it is.
+  // on_signal runs for every signal, one after another, with 1 for the first, 2 for the second and
+  // so on.
   explicit StopSignals(std::function<void(int count)> on_signal);
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;

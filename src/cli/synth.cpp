@@ -26,15 +26,24 @@ Result<int> synth_command(Arguments arguments) {
   for (const ModelShape& shape : synth_shapes()) {
     names += fmt::format("{}{}", names.empty() ? "" : ", ", shape.name);
   }
+  std::string types;
+  for (const DTypeInfo& info : all_dtypes()) {
+    types +=
+        info.encode == nullptr ? "" : fmt::format("{}{}", types.empty() ? "" : ", ", info.name);
+  }
   OptionSet set(
       "synth OUT [options]",
       "Writes a GGUF file of a published shape with seeded random weights, for benchmarks "
       "where no weights can be had.");
-  set.add("OUT", path, "The file to write");
+  set.add("OUT", path, "The GGUF file to write; one that is there is replaced");
   set.add("--shape", options.shape, ("One of " + names).c_str());
-  set.add("--type", type, "Of the matrices: F32, F16, BF16, Q8_0, Q4_K ...");
+  set.add("--type", type, ("Of the matrices, one of " + types).c_str());
   set.add("--seed", seed, 0, INT64_MAX, "Same seed, same file");
-  set.add("-t,--threads", options.n_threads, 0, 1024, "0: all processors");
+  set.add("-t,--threads",
+          options.n_threads,
+          0,
+          1024,
+          "Threads that make weights; 0: one for each processor");
   set.add("--json", is_json, "Print one JSON object");
   const auto outcome = set.parse(arguments);
   if (!outcome) {

@@ -113,15 +113,14 @@ int64_t MemoryPlan::n_sequences_that_fit(int64_t n_tokens) const {
 }
 
 std::string MemoryPlan::describe() const {
-  return fmt::format(
-      "weights {}, scratch {}, tables {}, KV {} at {} a token: {} sequences of {} tokens",
-      human_bytes(static_cast<uint64_t>(weight_bytes)),
-      human_bytes(static_cast<uint64_t>(scratch_bytes + logits_bytes)),
-      human_bytes(static_cast<uint64_t>(table_bytes)),
-      human_bytes(static_cast<uint64_t>(kv_bytes())),
-      human_bytes(static_cast<uint64_t>(kv_bytes_per_token())),
-      n_sequences_that_fit(max_model_len),
-      max_model_len);
+  return fmt::format("weights {}, scratch {}, tables {}, KV {} at {} a token: {} of {} tokens",
+                     human_bytes(static_cast<uint64_t>(weight_bytes)),
+                     human_bytes(static_cast<uint64_t>(scratch_bytes + logits_bytes)),
+                     human_bytes(static_cast<uint64_t>(table_bytes)),
+                     human_bytes(static_cast<uint64_t>(kv_bytes())),
+                     human_bytes(static_cast<uint64_t>(kv_bytes_per_token())),
+                     counted(n_sequences_that_fit(max_model_len), "sequence"),
+                     max_model_len);
 }
 
 Result<MemoryPlan> plan_memory(const MemoryPlanInput& input) {

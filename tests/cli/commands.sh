@@ -43,7 +43,7 @@ touch here.gguf
 expect_error 'did you mean here.gguf?' inspect her.gguf
 expect_error 'did you mean ./here.gguf?' inspect ./her.gguf
 expect_error '--raw goes with a prompt' run x.gguf --raw
-expect_error '--system has no place with --raw' run x.gguf --raw -p hi --system be
+expect_error '--system does not go with --raw' run x.gguf --raw -p hi --system be
 expect_error '--stop: expected a text of 1 to 1024 bytes' run x.gguf -p hi --stop ''
 expect_error 'max-model-len: expected 2 or more, got 1' run x.gguf -p hi --max-model-len 1
 expect_error 'expected 1 to 1000000' serve x.gguf --max-waiting 0
