@@ -16,6 +16,9 @@ void attend(Isa isa, KvType type, const AttentionJob& job) {
       "[attend] head_dim {} v_dim {}",
       job.head_dim,
       job.v_dim);
+  MR_CHECK(type != KvType::kInt8 || job.head_dim <= kMaxInt8HeadDim,
+           "[attend] int8 pages of {} dims",
+           job.head_dim);
   kernel_table(isa).attend[static_cast<int>(type)](job);
 }
 

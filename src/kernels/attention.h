@@ -34,8 +34,10 @@ struct AttentionJob {
   float* scratch;          // attention_scratch_floats(v_dim), 64-byte aligned
 };
 
+// Sums of a chunk and of those before, a row's state, its query as integers; scores of four rows as
+// floats and as integers.
 constexpr int64_t attention_scratch_floats(int v_dim) {
-  return int64_t{kAttentionRows} * (2 * v_dim + 4) + 4 * PageFormat::kTokens;
+  return int64_t{kAttentionRows} * (2 * v_dim + 4 + v_dim / 2 + 2) + 6 * PageFormat::kTokens;
 }
 
 // softmax(q K) V by online softmax, one page at a time. A row's result depends on its own query,

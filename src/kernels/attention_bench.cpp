@@ -1,4 +1,4 @@
-// Attention of one KV head: query rows that share it against a context, BF16 pages.
+// Attention of one KV head: query rows that share it against a context, for every type of page.
 // items/s are multiply-adds; bytes/s are KV bytes read once.
 
 #include <benchmark/benchmark.h>
@@ -19,11 +19,24 @@ void attend_context(benchmark::State& state) {
   const int n_heads = static_cast<int>(state.range(1));
   const auto n_context = state.range(2);
   constexpr int kDim = 128;
-  const PageFormat format{KvType::kBF16, kDim};
+  const auto type = static_cast<KvType>(state.range(3));
+  state.SetLabel(kv_type_name(type));
+  const PageFormat format{type, kDim};
   const int64_t n_pages = (n_context + PageFormat::kTokens - 1) / PageFormat::kTokens;
   Buffer pages = Buffer::allocate(static_cast<size_t>(n_pages) * format.bytes());
-  for (size_t i = 0; i < pages.size() / 2; ++i) {
-    pages.as<uint16_t>()[i] = static_cast<uint16_t>(0x3c00 + i * 7919 % 512);  // about 0.01
+  const std::vector<float> values(kDim, 0.01f);
+  for (int64_t token = 0; token < n_context; ++token) {
+    const int64_t page = token / PageFormat::kTokens;
+    store_kv(detect_isa(),
+             type,
+             {.k = values.data(),
+              .v = values.data(),
+              .page = reinterpret_cast<uint8_t*>(pages.data()) +
+                      page * static_cast<int64_t>(format.bytes()),
+              .k_bytes = static_cast<int64_t>(format.k_bytes()),
+              .head_dim = kDim,
+              .v_dim = format.v_dim(),
+              .slot = static_cast<int32_t>(token % PageFormat::kTokens)});
   }
   std::vector<uint32_t> blocks(static_cast<size_t>(n_pages));
   std::iota(blocks.begin(), blocks.end(), 0u);
@@ -47,20 +60,22 @@ void attend_context(benchmark::State& state) {
                          .scratch = scratch.as<float>()};
   const Isa isa = detect_isa();
   for (auto _ : state) {
-    attend(isa, KvType::kBF16, job);
+    attend(isa, type, job);
     benchmark::DoNotOptimize(out.data());
   }
   state.SetItemsProcessed(state.iterations() * n_tokens * n_heads * n_context * kDim * 2);
-  state.SetBytesProcessed(state.iterations() * n_context * kDim * 2 * 2);
+  state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(pages.size()));
 }
-// tokens, heads, context: decode with groups of 1, 2, 4, 8, then a prefill tile.
-BENCHMARK(attend_context)
-    ->Args({1, 1, 1024})
-    ->Args({1, 2, 1024})
-    ->Args({1, 4, 1024})
-    ->Args({1, 8, 1024})
-    ->Args({16, 2, 1024})
-    ->Args({16, 2, 256});
+// tokens, heads, context, KvType: decode with groups of 1, 2, 4, 8, then a prefill tile.
+void all_cases(benchmark::internal::Benchmark* cases) {
+  for (int type = 0; type < kKvTypes; ++type) {
+    for (const int heads : {1, 2, 4, 8}) cases->Args({1, heads, 1024, type});
+    cases->Args({1, 2, 16384, type});
+    cases->Args({16, 2, 1024, type});
+    cases->Args({16, 2, 256, type});
+  }
+}
+BENCHMARK(attend_context)->Apply(all_cases);
 
 }  // namespace
 }  // namespace millrace::kernels

@@ -15,6 +15,7 @@
 #include "kernels/cpu/wide_scalar_testing.h"
 #include "kernels/isa.h"
 #include "kernels/kernel_table.h"
+#include "kernels/kv_type_name.h"
 #include "tensor/half.h"
 
 namespace millrace::kernels {
@@ -39,7 +40,17 @@ class Sequence {
     v_.resize(k_.size());
     for (float& x : k_) x = normal(random);
     for (float& x : v_) x = normal(random);
-    for (int t = 0; t < n_tokens; ++t) store(t);
+    for (int t = 0; t < n_tokens; ++t) {
+      store(t);
+      hold(&k_[size_t(t) * head_dim]);
+      hold(&v_[size_t(t) * head_dim]);
+    }
+  }
+
+  // The token's last value becomes infinite.
+  void spoil(int token) {
+    v_[size_t(token + 1) * format_.head_dim - 1] = std::numeric_limits<float>::infinity();
+    store(token);
   }
 
   std::vector<float> attend(const std::vector<float>& q,
@@ -67,33 +78,54 @@ class Sequence {
     return out;
   }
 
-  // Plain softmax in double on the values as the pages hold them.
-  std::vector<double> oracle(const std::vector<float>& q,
-                             int64_t position,
-                             int n_tokens,
-                             int n_heads) {
+  // Plain softmax in double on the values as the pages hold them, and on the queries as int8 pages
+  // have them rounded.
+  std::vector<double> oracle(std::vector<float> q, int64_t position, int n_tokens, int n_heads) {
     const int d = format_.head_dim;
     std::vector<double> out(q.size());
+    for (size_t at = 0; at < q.size() && format_.type == KvType::kInt8; at += size_t(d)) {
+      round_to(&q[at], 16384, [](float x) { return std::nearbyint(x); });
+    }
     for (int row = 0; row < n_tokens * n_heads; ++row) {
       const int64_t n_seen = position + row / n_heads + 1;
       std::vector<double> score(n_seen);
       double peak = -1e300;
       for (int64_t t = 0; t < n_seen; ++t) {
-        for (int i = 0; i < d; ++i) score[t] += double(q[row * d + i]) * held(k_[t * d + i]);
+        for (int i = 0; i < d; ++i) score[t] += double(q[row * d + i]) * k_[t * d + i];
         peak = std::max(peak, score[t]);
       }
       double sum = 0;
       for (double& x : score) sum += x = std::exp2(x - peak);
       for (int64_t t = 0; t < n_seen; ++t) {
-        for (int i = 0; i < d; ++i) out[row * d + i] += score[t] / sum * held(v_[t * d + i]);
+        for (int i = 0; i < d; ++i) out[row * d + i] += score[t] / sum * v_[t * d + i];
       }
     }
     return out;
   }
 
  private:
-  double held(float x) const {
-    return format_.type == KvType::kBF16 ? bf16_to_f32(f32_to_bf16(x)) : x;
+  // The values of one token and head become what a page makes of them.
+  void hold(float* x) const {
+    switch (format_.type) {
+      case KvType::kF32:
+        break;
+      case KvType::kBF16:
+        for (int i = 0; i < format_.head_dim; ++i) x[i] = bf16_to_f32(f32_to_bf16(x[i]));
+        break;
+      case KvType::kInt8:
+        round_to(x, 127, [](float y) { return std::nearbyint(y); });
+        break;
+      case KvType::kFP8:
+        round_to(x, 448, [](float y) { return e4m3_to_f32(f32_to_e4m3(y)); });
+        break;
+    }
+  }
+
+  template <class Round>
+  void round_to(float* x, float limit, const Round& round) const {
+    float peak = 0;
+    for (int i = 0; i < format_.head_dim; ++i) peak = std::max(peak, std::abs(x[i]));
+    for (int i = 0; i < format_.head_dim; ++i) x[i] = round(x[i] * (limit / peak)) * peak / limit;
   }
 
   void store(int token) {
@@ -184,7 +216,8 @@ TEST_P(Attention, equals_softmax_in_double_over_shapes_and_page_edges) {
       error += (got[i] - want[i]) * (got[i] - want[i]);
       norm += want[i] * want[i];
     }
-    EXPECT_LT(error / norm, 1e-11);
+    // The weights of int8 pages are multiples of 2^-14 of the largest of their page.
+    EXPECT_LT(error / norm, type == KvType::kInt8 ? 3e-8 : 1e-11);
   }
 }
 
@@ -230,21 +263,47 @@ std::string case_name(const testing::TestParamInfo<Case>& info) {
   return tier + "_" + kv_type_name(info.param.type);
 }
 
-INSTANTIATE_TEST_SUITE_P(Tiers,
-                         Attention,
-                         testing::Values(Case{"scalar", KvType::kBF16},
-                                         Case{"scalar", KvType::kF32},
-                                         Case{"avx2", KvType::kBF16},
-                                         Case{"avx2", KvType::kF32},
-                                         Case{"avx-vnni", KvType::kBF16},
-                                         Case{"avx-vnni", KvType::kF32},
-                                         Case{"avx512", KvType::kBF16},
-                                         Case{"avx512", KvType::kF32},
-                                         Case{"emulated", KvType::kBF16},
-                                         Case{"emulated", KvType::kF32},
-                                         Case{"wide", KvType::kBF16},
-                                         Case{"wide", KvType::kF32}),
-                         case_name);
+// A key or value that is not a number spoils the rows that see it, and no others.
+TEST_P(Attention, a_token_that_is_not_a_number_spoils_those_that_see_it) {
+  const KvType type = GetParam().type;
+  if (type != KvType::kInt8 && type != KvType::kFP8) GTEST_SKIP() << "values are kept as they are";
+  Sequence sequence(*table_, type, 16, 70, 5);
+  const auto q = random_queries(8, 16, 6);
+  const auto before = sequence.attend(q, 62, 8, 1);
+  sequence.spoil(66);
+  const auto after = sequence.attend(q, 62, 8, 1);
+  for (int token = 0; token < 8; ++token) {
+    for (int i = 0; i < 16; ++i) {
+      const size_t at = size_t(token) * 16 + i;
+      if (62 + token < 66) {
+        EXPECT_EQ(after[at], before[at]);
+      } else {
+        EXPECT_TRUE(std::isnan(after[at]));
+      }
+    }
+  }
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const char* tier : {"scalar", "avx2", "avx-vnni", "avx512", "emulated", "wide"}) {
+    for (int type = 0; type < kKvTypes; ++type) all.push_back({tier, static_cast<KvType>(type)});
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Tiers, Attention, testing::ValuesIn(cases()), case_name);
+
+TEST(KvTypeName, goes_both_ways) {
+  for (int type = 0; type < kKvTypes; ++type) {
+    const auto back = kv_type_from_name(kv_type_name(static_cast<KvType>(type)));
+    ASSERT_TRUE(back);
+    EXPECT_EQ(*back, static_cast<KvType>(type));
+  }
+  const auto unknown = kv_type_from_name("q8_0");
+  ASSERT_FALSE(unknown);
+  EXPECT_THAT(unknown.error().message, testing::HasSubstr("bf16, f32, int8 or fp8"));
+}
 
 }  // namespace
 }  // namespace millrace::kernels

@@ -36,8 +36,8 @@ struct KernelTable {
   // Indexed by ActivationKind; writes the whole row including its padding.
   void (*quantise[kActivationKinds])(const float* x, int64_t n_in, void* row);
   // Indexed by KvType.
-  void (*attend[2])(const AttentionJob& job);
-  void (*store_kv[2])(const KvWrite& write);
+  void (*attend[kKvTypes])(const AttentionJob& job);
+  void (*store_kv[kKvTypes])(const KvWrite& write);
   void (*residual_norm)(const ResidualNorm& job);
   void (*rotate_head)(const HeadRotation& job);
   void (*swiglu)(const float* gate, const float* up, int64_t n, float* out);

@@ -1,7 +1,7 @@
 #pragma once
-// f16 and bf16 to f32 and back, rounding to nearest even; exact on subnormals, infinities and NaN
-// (a signalling NaN comes back quiet, as from the hardware's instructions). Any thread.
-// Free of library headers and of weak symbols, so that the per-ISA kernel units may include it.
+// f16, bf16 and e4m3 to f32 and back, rounding to nearest even; exact on subnormals, infinities and
+// NaN (a signalling NaN comes back quiet, as from the hardware's instructions). Any thread. Free of
+// library headers and of weak symbols, so that the per-ISA kernel units may include it.
 
 #include <stdint.h>
 
@@ -58,6 +58,37 @@ static constexpr uint16_t f32_to_bf16(float x) {
     return static_cast<uint16_t>((bits >> 16) | 0x40u);
   }
   return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+}
+
+// e4m3 has no infinity: 448 is its largest value and what larger ones become. NaN is 0x7f.
+static constexpr uint8_t f32_to_e4m3(float x) {
+  const uint32_t bits = f32_bits(x);
+  const uint8_t sign = static_cast<uint8_t>((bits >> 24) & 0x80u);
+  const uint32_t magnitude = bits & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) {
+    return static_cast<uint8_t>(sign | 0x7fu);
+  }
+  if (magnitude >= f32_bits(448.0f)) {
+    return static_cast<uint8_t>(sign | 0x7eu);
+  }
+  if (magnitude < f32_bits(0x1p-6f)) {  // a multiple of 2^-9: adding 2^14 rounds there
+    const uint32_t sum = f32_bits(f32_from_bits(magnitude) + 0x1p14f);
+    return static_cast<uint8_t>(sign | (sum - f32_bits(0x1p14f)));
+  }
+  const uint32_t rounded = magnitude + 0x7ffffu + ((magnitude >> 20) & 1u);
+  return static_cast<uint8_t>(sign | ((rounded - (120u << 23)) >> 20));
+}
+
+static constexpr float e4m3_to_f32(uint8_t code) {
+  const uint32_t sign = static_cast<uint32_t>(code & 0x80u) << 24;
+  const uint32_t magnitude = code & 0x7fu;
+  if (magnitude == 0x7fu) {
+    return f32_from_bits(sign | 0x7fc00000u);
+  }
+  if (magnitude < 8) {
+    return f32_from_bits(sign | f32_bits(static_cast<float>(magnitude) * 0x1p-9f));
+  }
+  return f32_from_bits(sign | ((magnitude << 20) + (120u << 23)));
 }
 
 }  // namespace millrace

@@ -65,6 +65,36 @@ TEST(half, every_f16_decodes_to_its_defined_value) {
   }
 }
 
+TEST(half, every_e4m3_survives_the_round_trip_and_its_value_is_that_of_the_format) {
+  for (int code = 0; code < 256; ++code) {
+    const float decoded = e4m3_to_f32(static_cast<uint8_t>(code));
+    if ((code & 0x7f) == 0x7f) {
+      EXPECT_TRUE(std::isnan(decoded));
+      continue;
+    }
+    const int exponent = code >> 3 & 15;
+    const float mantissa = static_cast<float>(code & 7) / 8;
+    const float magnitude =
+        exponent == 0 ? std::ldexp(mantissa, -6) : std::ldexp(1 + mantissa, exponent - 7);
+    EXPECT_EQ(decoded, code < 128 ? magnitude : -magnitude);
+    EXPECT_EQ(f32_to_e4m3(decoded), code);
+  }
+}
+
+TEST(half, e4m3_rounds_to_the_nearest_and_ties_to_even) {
+  for (int code = 0; code < 0x7e; ++code) {
+    const float low = e4m3_to_f32(static_cast<uint8_t>(code));
+    const float high = e4m3_to_f32(static_cast<uint8_t>(code + 1));
+    const float tie = (low + high) / 2;
+    EXPECT_EQ(f32_to_e4m3(tie), code + code % 2);
+    EXPECT_EQ(f32_to_e4m3(std::nextafter(tie, low)), code);
+    EXPECT_EQ(f32_to_e4m3(-std::nextafter(tie, high)), (code + 1) | 0x80);
+  }
+  EXPECT_EQ(f32_to_e4m3(1e30f), 0x7e);
+  EXPECT_EQ(f32_to_e4m3(-std::numeric_limits<float>::infinity()), 0xfe);
+  EXPECT_EQ(f32_to_e4m3(std::numeric_limits<float>::quiet_NaN()) & 0x7f, 0x7f);
+}
+
 TEST(half, every_bf16_survives_the_round_trip) {
   for (uint32_t half = 0; half < 0x10000; ++half) {
     const float decoded = bf16_to_f32(static_cast<uint16_t>(half));

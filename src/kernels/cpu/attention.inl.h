@@ -6,7 +6,6 @@
 #include "kernels/attention.h"
 #include "kernels/cpu/inline.h"
 #include "kernels/cpu/math.inl.h"
-#include "tensor/half.h"
 
 namespace millrace::kernels {
 namespace {
@@ -19,6 +18,7 @@ alignas(64) constexpr float kLaneIndex[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 
 // and 2i + 1 of V for kWidth dims from `dim` on.
 template <class V>
 struct Bf16Page {
+  static constexpr bool kHasScales = false;
   struct Pair {
     typename V::F first, second;
   };
@@ -36,6 +36,7 @@ struct Bf16Page {
 
 template <class V>
 struct F32Page {
+  static constexpr bool kHasScales = false;
   struct Pair {
     typename V::F first, second;
   };
@@ -50,6 +51,30 @@ struct F32Page {
     return {V::load(p), V::load(p + stride)};
   }
 };
+
+template <class V>
+struct Fp8Page {
+  static constexpr bool kHasScales = true;
+  struct Pair {
+    typename V::F first, second;
+  };
+  MR_INLINE static Pair keys(const uint8_t* k, int i, int token) {
+    const uint8_t* at = k + 2 * i * kPage + token;
+    return {V::load_e4m3(at), V::load_e4m3(at + kPage)};
+  }
+  MR_INLINE static Pair values(const uint8_t* v, int i, int dim, int v_dim) {
+    const uint8_t* at = v + 2 * i * v_dim + dim;
+    return {V::load_e4m3(at), V::load_e4m3(at + v_dim)};
+  }
+};
+
+// The scales of a page's 64 tokens, behind the codes that end there.
+MR_INLINE const float* scales_before(const uint8_t* end) {
+  return reinterpret_cast<const float*>(end) - kPage;
+}
+MR_INLINE const uint8_t* page_end(const AttentionJob& job, const uint8_t* page) {
+  return page + 2 * job.k_bytes;  // with scales, V takes what K takes
+}
 
 // Registers side by side in a tile of kRows rows: enough independent sums to hide the latency of an
 // fma, few enough to stay in registers (16 of them at 8 lanes, 32 at 16 lanes).
@@ -67,11 +92,20 @@ struct RowState {
   float total_sum;
 };
 
+// A query as integers: q = scale * value.
+struct RowQuery {
+  float scale;
+  int32_t start;  // what sums of codes times values begin with, for codes whose zero is 128
+};
+
 struct Scratch {
-  RowState* rows;  // [kAttentionRows]
-  float* output;   // [kAttentionRows, v_dim], of the chunk
-  float* total;    // [kAttentionRows, v_dim], of the chunks before
-  float* scores;   // [4, kPage]
+  RowState* rows;     // [kAttentionRows]
+  float* output;      // [kAttentionRows, v_dim], of the chunk
+  float* total;       // [kAttentionRows, v_dim], of the chunks before
+  float* scores;      // [4, kPage]
+  int16_t* queries;   // [kAttentionRows, v_dim]
+  RowQuery* factors;  // [kAttentionRows], of the queries
+  int16_t* weights;   // [4, kPage]: scores as integers
 };
 
 // sum[r][n] += x[r][2i] * pair(n).first + x[r][2i + 1] * pair(n).second, in this order. How the
@@ -219,39 +253,71 @@ MR_INLINE void mix_row_end(
   }
 }
 
-// Rows row .. row + kRows - 1 of the job against one page. All of them see at least one token of
-// it.
-template <class V, class Page, int kRows>
-void attend_page(const AttentionJob& job, const uint8_t* page, int64_t start, int row, Scratch s) {
+// What rows row .. row + kRows - 1 of a job have of a page that starts at token `start`. All of
+// them see at least one token of it, later rows at least as much as earlier ones.
+template <int kRows>
+struct PageRows {
   const float* q[kRows];
-  const float* p[kRows];
+  float* scores[kRows];
   float* output[kRows];
   int n_valid[kRows];
-  MR_UNROLL for (int r = 0; r < kRows; ++r) {
-    const int token = (row + r) / job.n_heads;
-    q[r] = job.q + token * job.q_stride + (row + r) % job.n_heads * job.head_dim;
-    p[r] = s.scores + r * kPage;
-    output[r] = s.output + (row + r) * job.v_dim;
-    const int64_t n_seen = job.position + token + 1 - start;
-    n_valid[r] = n_seen < kPage ? static_cast<int>(n_seen) : kPage;
-  }
-  // Later rows see at least as much as earlier ones.
-  score_tile<V, Page, kRows>(q, page, job.head_dim, n_valid[kRows - 1], s.scores);
-  MR_UNROLL for (int r = 0; r < kRows; ++r) {
-    const float factor = soften<V>(s.scores + r * kPage, n_valid[r], s.rows[row + r]);
-    if (factor == 1.0f) continue;
-    for (int dim = 0; dim < job.v_dim; dim += V::kWidth) {
-      V::store(output[r] + dim, V::mul(V::load(output[r] + dim), V::set1(factor)));
+
+  MR_INLINE PageRows(const AttentionJob& job, int64_t start, int row, const Scratch& s) {
+    MR_UNROLL for (int r = 0; r < kRows; ++r) {
+      const int token = (row + r) / job.n_heads;
+      q[r] = job.q + token * job.q_stride + (row + r) % job.n_heads * job.head_dim;
+      scores[r] = s.scores + r * kPage;
+      output[r] = s.output + (row + r) * job.v_dim;
+      const int64_t n_seen = job.position + token + 1 - start;
+      n_valid[r] = n_seen < kPage ? static_cast<int>(n_seen) : kPage;
     }
   }
-  const uint8_t* v = page + job.k_bytes;
-  const int n_shared = n_valid[0] / 2;
-  mix_tile<V, Page, kRows>(p, v, job.v_dim, 0, n_shared, output);
-  MR_UNROLL for (int r = 0; r < kRows; ++r) {
-    if (n_valid[r] == 2 * n_shared) continue;
-    mix_row_end<V, Page>(p[r], v, job.v_dim, n_shared, n_valid[r], output[r]);
+};
+
+// Scores become weights, and what was summed before is brought to the new peak.
+template <class V>
+MR_INLINE void soften_row(float* scores, int n_valid, RowState& state, float* output, int v_dim) {
+  const float factor = soften<V>(scores, n_valid, state);
+  if (factor == 1.0f) return;
+  for (int dim = 0; dim < v_dim; dim += V::kWidth) {
+    V::store(output + dim, V::mul(V::load(output + dim), V::set1(factor)));
   }
 }
+
+template <class V, class Page>
+struct FloatAttention {
+  MR_INLINE static void begin(const AttentionJob&, const Scratch&) {}
+
+  template <int kRows>
+  static void attend_page(
+      const AttentionJob& job, const uint8_t* page, int64_t start, int row, const Scratch& s) {
+    const PageRows<kRows> rows(job, start, row, s);
+    const uint8_t* v = page + job.k_bytes;
+    const int n_last = rows.n_valid[kRows - 1];
+    score_tile<V, Page, kRows>(rows.q, page, job.head_dim, n_last, s.scores);
+    MR_UNROLL for (int r = 0; r < kRows; ++r) {
+      if constexpr (Page::kHasScales) scale(rows.scores[r], scales_before(v), rows.n_valid[r]);
+      soften_row<V>(rows.scores[r], rows.n_valid[r], s.rows[row + r], rows.output[r], job.v_dim);
+      if constexpr (Page::kHasScales) {
+        scale(rows.scores[r], scales_before(page_end(job, page)), rows.n_valid[r]);
+      }
+    }
+    const int n_shared = rows.n_valid[0] / 2;
+    mix_tile<V, Page, kRows>(rows.scores, v, job.v_dim, 0, n_shared, rows.output);
+    MR_UNROLL for (int r = 0; r < kRows; ++r) {
+      if (rows.n_valid[r] == 2 * n_shared) continue;
+      mix_row_end<V, Page>(rows.scores[r], v, job.v_dim, n_shared, rows.n_valid[r], rows.output[r]);
+    }
+  }
+
+ private:
+  // Beyond n_valid, up to a whole register, whatever comes out is not looked at.
+  MR_INLINE static void scale(float* values, const float* scales, int n_valid) {
+    for (int token = 0; token < n_valid; token += V::kWidth) {
+      V::store(values + token, V::mul(V::load(values + token), V::load(scales + token)));
+    }
+  }
+};
 
 // Adds the chunk's state of a row to that of the chunks before, and clears the former.
 template <class V>
@@ -283,7 +349,7 @@ MR_INLINE void finish_row(const RowState& state, const float* total, int head_di
   }
 }
 
-template <class V, class Page>
+template <class V, class Kind>
 void attend(const AttentionJob& job) {
   const int n_rows = job.n_tokens * job.n_heads;
   Scratch s;
@@ -291,8 +357,12 @@ void attend(const AttentionJob& job) {
   s.total = s.output + kAttentionRows * job.v_dim;
   s.scores = s.total + kAttentionRows * job.v_dim;
   s.rows = reinterpret_cast<RowState*>(s.scores + 4 * kPage);
+  s.factors = reinterpret_cast<RowQuery*>(s.rows + kAttentionRows);
+  s.weights = reinterpret_cast<int16_t*>(s.factors + kAttentionRows);
+  s.queries = s.weights + 4 * kPage;
   for (int i = 0; i < n_rows * job.v_dim; ++i) s.output[i] = s.total[i] = 0;
   for (int r = 0; r < n_rows; ++r) s.rows[r] = {kMinusInfinity, 0, kMinusInfinity, 0};
+  Kind::begin(job, s);
 
   const int64_t n_pages = (job.position + job.n_tokens + kPage - 1) / kPage;
   for (int64_t index = 0; index < n_pages; ++index) {
@@ -301,10 +371,10 @@ void attend(const AttentionJob& job) {
     // Rows of earlier tokens than this page have nothing to see in it.
     const int64_t first_token = start > job.position ? start - job.position : 0;
     int row = static_cast<int>(first_token) * job.n_heads;
-    for (; row + 4 <= n_rows; row += 4) attend_page<V, Page, 4>(job, page, start, row, s);
-    if (n_rows - row == 3) attend_page<V, Page, 3>(job, page, start, row, s);
-    if (n_rows - row == 2) attend_page<V, Page, 2>(job, page, start, row, s);
-    if (n_rows - row == 1) attend_page<V, Page, 1>(job, page, start, row, s);
+    for (; row + 4 <= n_rows; row += 4) Kind::template attend_page<4>(job, page, start, row, s);
+    if (n_rows - row == 3) Kind::template attend_page<3>(job, page, start, row, s);
+    if (n_rows - row == 2) Kind::template attend_page<2>(job, page, start, row, s);
+    if (n_rows - row == 1) Kind::template attend_page<1>(job, page, start, row, s);
 
     if ((index + 1) % kAttentionChunkPages != 0 && index + 1 != n_pages) continue;
     for (int r = 0; r < n_rows; ++r) {
@@ -316,33 +386,6 @@ void attend(const AttentionJob& job) {
     float* out = job.out + r / job.n_heads * job.out_stride + r % job.n_heads * job.head_dim;
     finish_row<V>(s.rows[r], s.total + r * job.v_dim, job.head_dim, out);
   }
-}
-
-template <class V>
-void attend_bf16(const AttentionJob& job) {
-  attend<V, Bf16Page<V>>(job);
-}
-
-template <class V>
-void attend_f32(const AttentionJob& job) {
-  attend<V, F32Page<V>>(job);
-}
-
-inline void store_kv_bf16(const KvWrite& write) {
-  uint32_t* k = reinterpret_cast<uint32_t*>(write.page) + write.slot;
-  for (int i = 0; i < write.head_dim / 2; ++i) {
-    k[i * kPage] = f32_to_bf16(write.k[2 * i]) | uint32_t{f32_to_bf16(write.k[2 * i + 1])} << 16;
-  }
-  uint16_t* v = reinterpret_cast<uint16_t*>(write.page + write.k_bytes);
-  v += write.slot / 2 * write.v_dim * 2 + write.slot % 2;
-  for (int i = 0; i < write.head_dim; ++i) v[2 * i] = f32_to_bf16(write.v[i]);
-}
-
-inline void store_kv_f32(const KvWrite& write) {
-  float* k = reinterpret_cast<float*>(write.page) + write.slot;
-  for (int i = 0; i < write.head_dim; ++i) k[i * kPage] = write.k[i];
-  float* v = reinterpret_cast<float*>(write.page + write.k_bytes) + write.slot * write.v_dim;
-  for (int i = 0; i < write.head_dim; ++i) v[i] = write.v[i];
 }
 
 }  // namespace

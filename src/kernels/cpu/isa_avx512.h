@@ -99,6 +99,12 @@ struct Avx512 {
   MR_INLINE static F load_f16(const void* p) {
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i*)p));
   }
+  MR_INLINE static F load_e4m3(const uint8_t* p) {
+    const __m256i wide = _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i*)p));
+    const __m256i sign = _mm256_slli_epi16(_mm256_and_si256(wide, _mm256_set1_epi16(0x80)), 8);
+    const __m256i magnitude = _mm256_slli_epi16(_mm256_and_si256(wide, _mm256_set1_epi16(0x7f)), 7);
+    return _mm512_cvtph_ps(_mm256_or_si256(sign, magnitude));
+  }
   MR_INLINE static F load_bf16(const void* p) {
     const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i*)p));
     return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));

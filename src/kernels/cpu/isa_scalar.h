@@ -197,6 +197,12 @@ struct Scalar {
       return f16_to_f32(half);
     });
   }
+  // An e4m3 over 256.
+  MR_INLINE static F load_e4m3(const uint8_t* p) {
+    return make([&](int i) {
+      return f16_to_f32(static_cast<uint16_t>((p[i] & 0x80) << 8 | (p[i] & 0x7f) << 7));
+    });
+  }
   MR_INLINE static F load_bf16(const void* p) {
     return as_float(make_i([&](int i) {
       uint16_t half;

@@ -7,6 +7,7 @@
 // older processor); everything in an unnamed namespace; no weak symbol leaves the object.
 
 #include "kernels/cpu/attention.inl.h"
+#include "kernels/cpu/attention_int8.inl.h"
 #include "kernels/cpu/linear_float.inl.h"
 #include "kernels/cpu/linear_int16.inl.h"
 #include "kernels/cpu/linear_int8.inl.h"
@@ -15,6 +16,7 @@
 #include "kernels/cpu/norm.inl.h"
 #include "kernels/cpu/quantise.inl.h"
 #include "kernels/cpu/rope.inl.h"
+#include "kernels/cpu/store_kv.inl.h"
 #include "kernels/cpu/swiglu.inl.h"
 #include "kernels/kernel_table.h"
 
@@ -45,8 +47,11 @@ constexpr KernelTable make_table() {
                    quantise_blocks<V, Int8Block>,
                    quantise_blocks<V, Int8Per32Block>,
                    quantise_blocks<V, Int16Block>},
-      .attend = {attend_bf16<V>, attend_f32<V>},
-      .store_kv = {store_kv_bf16, store_kv_f32},
+      .attend = {attend<V, FloatAttention<V, Bf16Page<V>>>,
+                 attend<V, FloatAttention<V, F32Page<V>>>,
+                 attend<V, Int8Attention<V>>,
+                 attend<V, FloatAttention<V, Fp8Page<V>>>},
+      .store_kv = {store_kv_bf16, store_kv_f32, store_kv_int8<V>, store_kv_fp8},
       .residual_norm = residual_norm<V>,
       .rotate_head = rotate_head<V>,
       .swiglu = swiglu<V>,
