@@ -44,7 +44,7 @@ TEST(MemoryPlan, window_shrinks_to_what_memory_allows_unless_it_was_asked_for) {
   const auto shrunk = plan_memory(input(8 * kMiB));
   ASSERT_TRUE(shrunk);
   EXPECT_EQ(shrunk->max_model_len, 4 * 64);
-  EXPECT_THAT(shrunk->describe(), testing::HasSubstr("1 sequences of 256 tokens"));
+  EXPECT_THAT(shrunk->describe(), testing::HasSubstr("1 sequence of 256 tokens"));
   MemoryPlanInput asked = input(8 * kMiB);
   asked.max_model_len = 1'024;
   const auto refused = plan_memory(asked);
