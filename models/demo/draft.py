@@ -7,18 +7,22 @@ target is read again from its checkpoint whenever that is new, so both can be tr
 
 from __future__ import annotations
 
-import argparse
-import random
-import time
-from pathlib import Path
-
 import torch
 from torch import Tensor
 
 from model import DRAFT, TARGET, Llama
 from prime import prime
 from tokenizer import Tokenizer
-from train import Batch, Learner, Stream, log_probabilities, schedule, train_step
+from training import (
+    Batch,
+    Learner,
+    Training,
+    log_probabilities,
+    option_parser,
+    schedule,
+    set_up,
+    train_step,
+)
 
 TEXT_UNTIL = 0.5  # share of the budget
 FIRST_DOCUMENT = 500_000  # other documents than the target learns from
@@ -45,62 +49,34 @@ def distil_step(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--tokens", type=float, default=10e6, help="the whole budget")
-    parser.add_argument("--step-tokens", type=int, default=4400)
-    options = parser.parse_args()
+    options = option_parser(__doc__, tokens=10e6).parse_args()
 
-    torch.set_num_threads(1)
-    torch.set_flush_denormal(True)
-    torch.manual_seed(2)
-    random.seed(2)
+    set_up(seed=2)
     tokenizer = Tokenizer.load(options.folder / "tokenizer.json")
     target = Llama(TARGET)
     model = Llama(DRAFT)
     prime(model, tokenizer)
     learner = Learner(model, matrix_rate=0.02, adam_rate=0.006)
-    mask = torch.full((TARGET.context, TARGET.context), float("-inf")).triu(1)
-    teacher, checkpoint = options.folder / "checkpoint.pt", options.folder / "draft.pt"
-    seen = step = 0
-    index = FIRST_DOCUMENT
-    if checkpoint.exists():
-        saved = torch.load(checkpoint)
-        seen, step, index = saved["seen"], saved["step"], saved["index"]
-        learner.restore(saved)
-    stream = Stream(tokenizer, index)
+    teacher = options.folder / "checkpoint.pt"
+    training = Training(learner, tokenizer, options.folder / "draft.pt", FIRST_DOCUMENT)
 
-    def save() -> None:
-        state = learner.state() | {"seen": seen, "step": step, "index": stream.index}
-        torch.save(state, checkpoint.with_suffix(".tmp"))
-        checkpoint.with_suffix(".tmp").replace(checkpoint)
-
-    start, first, saved_at, read_at, sums = time.time(), seen, time.time(), 0.0, [0.0, 0.0]
-    while seen < options.tokens:
-        progress = seen / options.tokens
-        batches = stream.step(options.step_tokens)
+    read_at, sums = 0.0, [0.0, 0.0]
+    while training.seen < options.tokens:
+        progress = training.seen / options.tokens
+        batches = training.stream.step(options.step_tokens)
         if progress < TEXT_UNTIL:
-            train_step(learner, batches, mask, schedule(progress))
+            train_step(learner, batches, training.mask, schedule(progress))
         else:
             if teacher.stat().st_mtime > read_at:
                 read_at = teacher.stat().st_mtime
                 target.load_state_dict(torch.load(teacher)["model"])
-            shares = distil_step(target, learner, batches, mask, schedule(progress))
+            shares = distil_step(target, learner, batches, training.mask, schedule(progress))
             sums = [total + share for total, share in zip(sums, shares, strict=True)]
-        step += 1
-        seen += sum(int((tokens > 0).sum()) for tokens, _ in batches)
-        if step % 20 == 0:
-            speed, clock = (seen - first) / (time.time() - start), time.strftime("%H:%M:%S")
-            print(
-                f"{clock} step {step} tokens {seen} accepted greedy {sums[0] / 20:.3f} "
-                f"sampled {sums[1] / 20:.3f} {speed:.0f} tokens/s",
-                flush=True,
-            )
+        if training.count(batches):
+            greedy, sampled = (total / training.REPORT_STEPS for total in sums)
+            training.report(f"accepted greedy {greedy:.3f} sampled {sampled:.3f}")
             sums = [0.0, 0.0]
-        if time.time() - saved_at > 120:
-            save()
-            saved_at = time.time()
-    save()
+    training.save()
 
 
 if __name__ == "__main__":
