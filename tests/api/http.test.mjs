@@ -6,13 +6,13 @@ import net from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { OpenAI, Server } from './server.mjs';
+import { OpenAI, Server, sleep } from './server.mjs';
 
 const body = { model: 'demo', messages: [{ role: 'user', content: 'Hi' }], max_tokens: 4 };
 
 describe('HTTP', () => {
   let server;
-  before(async () => { server = await Server.start('--max-body', '1'); });
+  before(async () => { server = await Server.start('--max-body', '1', '--verbose'); });
   after(() => server.stop());
 
   test('nothing is counted before the first request', async () => {
@@ -155,8 +155,30 @@ describe('HTTP', () => {
     assert.ok(await server.metric('millrace_time_to_first_token_seconds_count') > 0);
   });
 
+  test('errors have one set of codes and name the field as the client does', async () => {
+    const ask = async (path, fields) => (await (await server.post(path, fields)).json()).error;
+    const chat = (fields) => ask('/v1/chat/completions', { ...body, ...fields });
+    assert.equal((await chat({ n: '1' })).code, 'invalid_type');
+    assert.equal((await chat({ n: 0 })).code, 'invalid_value');
+    assert.equal((await chat({ bad_words: ['a'] })).code, 'unsupported_parameter');
+    assert.equal(await chat({ bad_words: [], repeat_penalty: 1, guided_json: null }), undefined);
+    const stop = await chat({ stop_token_ids: [99999999] });
+    assert.equal(stop.param, 'stop_token_ids');
+    assert.match(stop.message, /^stop_token_ids\[0\] /);
+    const long = await ask('/v1/completions', { prompt: 'a'.repeat(900_000) });
+    assert.equal(long.code, 'context_length_exceeded');
+    assert.match(long.message, /^prompt: at least \d{5,} tokens/);
+    assert.equal((await ask('/v1/completions', {})).code, 'missing_required_parameter');
+  });
+
+  test('every request is logged with --verbose, probes of health as well', async () => {
+    await fetch(`${server.url}/health/live`, { headers: { 'X-Request-Id': 'probe-1' } });
+    for (let i = 0; i < 100 && !server.log.includes('probe-1'); ++i) await sleep(20);
+    assert.match(server.log, /probe-1 GET \/health\/live 200/);
+  });
+
   test('the log says nothing of prompts', () => {
-    assert.ok(!server.log.includes('Hi'));
+    assert.doesNotMatch(server.log, /\bHi\b/);  // ids are made of letters, too
     assert.ok(server.log.includes('listening on http://127.0.0.1:'));
   });
 });
