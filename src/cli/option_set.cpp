@@ -239,6 +239,12 @@ Result<OptionSet::Outcome> OptionSet::parse(std::span<const std::string> argumen
   } catch (const CLI::CallForHelp&) {
     std::fputs(parser_->app.help().c_str(), stdout);
     return Outcome::kHelpShown;
+  } catch (const CLI::ArgumentMismatch& error) {  // "--alias: 1 required TEXT missing"
+    const std::string_view text = error.what();
+    return fail(ErrorCode::kInvalidArgument,
+                "{}: expected a value behind it {}",
+                text.substr(0, text.find(": ")),
+                parser_->help_hint());
   } catch (const CLI::Error& error) {
     const bool is_unknown = !parser_->app.remaining().empty();
     return fail(ErrorCode::kInvalidArgument,

@@ -88,6 +88,11 @@ TEST(OptionSet, mistakes_are_errors_that_help) {
   ASSERT_FALSE(missing);
   EXPECT_NE(missing.error().message.find("MODEL"), std::string::npos) << missing.error().message;
   EXPECT_NE(missing.error().message.find("millrace run --help"), std::string::npos);
+  const auto bare = options.parse({"m", "--prompt"});
+  ASSERT_FALSE(bare);
+  EXPECT_NE(bare.error().message.find("--prompt: expected a value behind it (millrace run"),
+            std::string::npos)
+      << bare.error().message;
   const auto extra = options.parse({"m", "other"});
   ASSERT_FALSE(extra);
   EXPECT_NE(extra.error().message.find("other"), std::string::npos);

@@ -49,7 +49,8 @@ struct ServeOptions {
   void declare(OptionSet& options) {
     model.declare(options);
     draft.declare(options);
-    options.add("--host", host, "The IP address to listen on; 0.0.0.0 is every interface");
+    options.add(
+        "--host", host, "The IP address to listen on, or localhost; 0.0.0.0 is every interface");
     options.add("--port", port, 0, 65535, "The port; 0: any free one");
     options.add(
         "--port-file", port_file, "A file that gets the port once it is open; default: none");
@@ -283,7 +284,12 @@ Result<int> serve_command(Arguments arguments) {
   OptionSet set("serve MODEL [options]",
                 "Serves a model with OpenAI's API over HTTP until SIGINT (Ctrl-C) or SIGTERM.");
   options.declare(set);
-  return set.run(arguments, [&] { return serve(options); });
+  return set.run(arguments, [&] {
+    if (options.host == "localhost") {
+      options.host = "127.0.0.1";
+    }
+    return serve(options);
+  });
 }
 
 }  // namespace millrace

@@ -202,10 +202,11 @@ expect_error 'needs a MODEL' bench
 grep -q 'memory read, GB/s' machine.txt && grep -q 'barrier' machine.txt || fail "bench --machine: $(cat machine.txt)"
 "$millrace" bench --machine -t 1 --json | /usr/bin/python3 -m json.tool >/dev/null || fail "bench --machine --json"
 rm -f port
-(ulimit -n 200 && exec "$millrace" serve demo --port 0 --port-file port 2>log) &
+(ulimit -n 200 && exec "$millrace" serve demo --host localhost --port 0 --port-file port 2>log) &
 for _ in $(seq 200); do [ -s port ] && break; sleep 0.05; done
 kill -TERM $!
 wait $! || fail "serve: status $?: $(cat log)"
+grep -q 'listening on http://127.0.0.1:' log || fail "serve --host localhost: $(cat log)"
 grep -q -- '--max-connections 1024 needs more files open than the 200' log || fail "serve with few descriptors: $(cat log)"
 "$millrace" bench demo -p 32 -n 4 -r 1 -t 1 --json | /usr/bin/python3 -m json.tool >/dev/null || fail "bench"
 "$millrace" bench demo --max-model-len 64 -n 0 -r 1 -t 1 --json >bench.json 2>err || fail "bench in a small window: $(cat err)"
