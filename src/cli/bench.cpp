@@ -20,7 +20,6 @@
 #include "cli/progress.h"
 #include "kernels/machine_limits.h"
 #include "model/token_cost.h"
-#include "model/weights.h"
 
 namespace millrace {
 namespace {
@@ -145,7 +144,7 @@ Findings findings_of(const Engine& engine,
                      const std::vector<double>& prefill,
                      const std::vector<double>& decode) {
   const ModelFiles& files = engine.files();
-  const PageFormat format{default_kv_type(*files.gguf), files.spec.head_dim};
+  const PageFormat format{engine.info().kv_type, files.spec.head_dim};
   const TokenCost cost = token_cost(*files.gguf, files.spec, format);
   Findings found{.prefill = median(prefill), .decode = median(decode)};
   const double least =
@@ -169,6 +168,7 @@ void print_json(const Engine& engine,
       .add("threads", info.n_threads)
       .add("isa", kernels::isa_name(info.isa))
       .add("weight_bytes", info.weight_bytes)
+      .add("kv_type", kv_type_name(info.kv_type))
       .add("load_seconds", info.load_seconds)
       .add("prompt_tokens", options.n_prompt)
       .add("depth", options.depth)

@@ -17,7 +17,6 @@
 #include "cli/option_set.h"
 #include "engine/memory_plan.h"
 #include "kv/block_pool.h"
-#include "model/weights.h"
 
 namespace millrace {
 namespace {
@@ -110,7 +109,7 @@ void print_plan(const ModelFiles& files, const Result<MemoryPlan>& plan) {
   fmt::print("  tables           {:>10}, at most\n", size_text(plan->table_bytes));
   fmt::print("  KV of a token    {:>10} ({} a value)\n",
              size_text(plan->kv_bytes_per_token()),
-             kv_type_name(default_kv_type(*files.gguf)));
+             kv_type_name(plan->kv_type));
   fmt::print("  KV cache         {:>10}, {} of {} tokens\n",
              size_text(plan->kv_bytes()),
              counted(plan->n_blocks, "block"),
@@ -191,6 +190,7 @@ JsonObject plan_json(const MemoryPlan& plan) {
       .add("logits_bytes", plan.logits_bytes)
       .add("table_bytes", plan.table_bytes)
       .add("total_bytes", plan.total_bytes())
+      .add("kv_type", kv_type_name(plan.kv_type))
       .add("kv_bytes_per_token", plan.kv_bytes_per_token())
       .add("kv_bytes", plan.kv_bytes())
       .add("n_blocks", plan.n_blocks)

@@ -7,6 +7,7 @@
 
 #include "cli/option_set.h"
 #include "cli/progress.h"
+#include "kernels/kv_type_name.h"
 
 namespace millrace {
 namespace {
@@ -53,6 +54,11 @@ void ModelOptions::declare_limits(OptionSet& options) {
               1,
               kMaxKvMemory >> 20,
               "MiB for keys and values of all sequences; default: from the free memory");
+  options.add(
+      "--kv-type",
+      kv_type,
+      "How keys and values are kept: bf16, f32, int8 or fp8; default: f32 for models of F32 "
+      "and F16, else bf16");
 }
 
 Result<ModelFiles> open_model(const std::string& model) {
@@ -93,6 +99,13 @@ Result<EngineOptions> engine_options(const ModelOptions& options, EngineOptions 
   base.max_model_len = options.max_model_len;
   if (options.kv_mebibytes) {
     base.kv_memory = *options.kv_mebibytes << 20;
+  }
+  if (options.kv_type) {
+    const auto type = kv_type_from_name(*options.kv_type);
+    if (!type) {
+      return fail(type.error().code, "--kv-type: {}", type.error().message);
+    }
+    base.kv_type = *type;
   }
   if (const char* isa = std::getenv("MILLRACE_ISA"); isa != nullptr && *isa != '\0') {
     const auto parsed = kernels::isa_from_name(isa);

@@ -18,6 +18,7 @@ struct ModelOptions {
   int n_threads = 0;
   std::optional<int64_t> max_model_len;
   std::optional<int64_t> kv_mebibytes;
+  std::optional<std::string> kv_type;
 
   void declare(OptionSet& options);
   void declare_limits(OptionSet& options);  // all but MODEL

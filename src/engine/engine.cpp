@@ -265,6 +265,7 @@ Result<void> Engine::Impl::load(const EngineOptions& options, Metrics& metrics) 
           .weight_bytes = plan->weight_bytes,
           .kv_bytes = plan->kv_bytes(),
           .kv_bytes_per_token = plan->kv_bytes_per_token(),
+          .kv_type = plan->kv_type,
           .n_blocks = plan->n_blocks,
           .memory_plan = plan->describe(),
           .n_threads = workers_.size(),

@@ -63,6 +63,7 @@ struct ModelInfo {
   int64_t weight_bytes = 0;
   int64_t kv_bytes = 0;
   int64_t kv_bytes_per_token = 0;
+  KvType kv_type = KvType::kBF16;
   int64_t n_blocks = 0;
   std::string memory_plan;  // one line for people
   int n_threads = 0;

@@ -140,6 +140,7 @@ Result<MemoryPlan> plan_memory(const MemoryPlanInput& input) {
                         .scratch_bytes = input.scratch_bytes,
                         .logits_bytes = input.logits_bytes,
                         .table_bytes = input.fixed_table_bytes + n_blocks * input.block_table_bytes,
+                        .kv_type = input.kv_type,
                         .block_bytes = input.block_bytes,
                         .n_blocks = n_blocks,
                         .max_model_len = std::min(wanted_len, n_blocks * kBlockTokens)};
@@ -213,18 +214,21 @@ Result<MemoryPlan> plan_memory(const ModelFiles& files,
       .max_sequences = options.max_sequences,
       .max_model_len = options.max_model_len,
       .kv_memory = options.kv_memory};
-  const auto add = [&](const ModelFiles& model) {
+  const auto add = [&](const ModelFiles& model) -> Result<void> {
     const ModelSpec& spec = model.spec;
-    const PageFormat format{options.kv_type.value_or(default_kv_type(*model.gguf)), spec.head_dim};
-    const MemoryNeed need = memory_need(*model.gguf, spec, format, max_step_tokens(options));
+    const auto format = page_format(*model.gguf, spec, options.kv_type);
+    if (!format) return propagate(format);
+    const MemoryNeed need = memory_need(*model.gguf, spec, *format, max_step_tokens(options));
     input.weight_bytes += static_cast<int64_t>(need.weight_bytes);
     input.scratch_bytes += static_cast<int64_t>(need.scratch.total(n_workers(options)));
     input.block_bytes +=
-        static_cast<int64_t>(kv_block_bytes(format, spec.n_layers, spec.n_kv_heads));
+        static_cast<int64_t>(kv_block_bytes(*format, spec.n_layers, spec.n_kv_heads));
+    return {};
   };
-  add(files);
+  input.kv_type = options.kv_type.value_or(default_kv_type(*files.gguf));
+  if (auto added = add(files); !added) return propagate(added);
   if (draft != nullptr) {
-    add(*draft);
+    if (auto added = add(*draft); !added) return propagate(added);
     input.scratch_bytes += int64_t{sizeof(float)} * options.max_sequences * draft->spec.n_vocab;
   }
   return plan_memory(input);

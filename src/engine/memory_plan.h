@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "kernels/kv_page.h"
 
 namespace millrace {
 
@@ -23,7 +24,8 @@ struct MemoryPlanInput {
   int64_t weight_bytes = 0;
   int64_t scratch_bytes = 0;  // buffers of a forward pass, of all workers; a draft model's logits
   int64_t logits_bytes = 0;   // of a step
-  int64_t block_bytes = 0;    // kv_block_bytes()
+  KvType kv_type = KvType::kBF16;
+  int64_t block_bytes = 0;                 // kv_block_bytes()
   int64_t block_table_bytes = 0;           // what is known of a block and of the tokens in it
   int64_t fixed_table_bytes = 0;           // what does not depend on the number of blocks
   std::optional<int64_t> free_bytes = {};  // before loading; absent: not known
@@ -38,6 +40,7 @@ struct MemoryPlan {
   int64_t scratch_bytes = 0;
   int64_t logits_bytes = 0;
   int64_t table_bytes = 0;  // prefix index, block tables, n-grams, sampling and step buffers
+  KvType kv_type = KvType::kBF16;
   int64_t block_bytes = 0;
   int64_t n_blocks = 0;
   int64_t max_model_len = 0;

@@ -32,6 +32,8 @@ Result<std::unique_ptr<Model>> Model::load(const GgufFile& file, const LoadOptio
   }
   auto spec = read_model_spec(file);
   if (!spec) return propagate(spec);
+  const auto format = millrace::page_format(file, *spec, options.kv_type);
+  if (!format) return propagate(format);
   auto weights = load_weights(file, *spec, *options.pool, options.progress);
   if (!weights) return propagate(weights);
 
@@ -40,7 +42,7 @@ Result<std::unique_ptr<Model>> Model::load(const GgufFile& file, const LoadOptio
   state.spec = *std::move(spec);
   state.isa = options.isa;
   state.weights = *std::move(weights);
-  state.format = {options.kv_type.value_or(default_kv_type(file)), state.spec.head_dim};
+  state.format = *format;
   state.max_batch_tokens = options.max_batch_tokens;
   const MemoryNeed need = memory_need(file, state.spec, state.format, options.max_batch_tokens);
   auto pass = ForwardPass::create(state.spec,

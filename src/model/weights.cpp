@@ -184,4 +184,18 @@ KvType default_kv_type(const GgufFile& file) {
   return is_wide ? KvType::kF32 : KvType::kBF16;
 }
 
+Result<PageFormat> page_format(const GgufFile& file,
+                               const ModelSpec& spec,
+                               std::optional<KvType> asked) {
+  const PageFormat format{asked.value_or(default_kv_type(file)), spec.head_dim};
+  if (format.type == KvType::kInt8 && format.head_dim > kMaxInt8HeadDim) {
+    return fail(ErrorCode::kUnsupported,
+                "[model] {}: --kv-type int8 takes heads of up to {} dims, these have {}",
+                file.name(),
+                kMaxInt8HeadDim,
+                format.head_dim);
+  }
+  return format;
+}
+
 }  // namespace millrace

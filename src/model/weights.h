@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -63,5 +64,11 @@ size_t weight_bytes(const Weights& weights, const ModelSpec& spec);
 // F32 when every matrix of the file is F32 or F16, whose error BF16 pages would dominate; else
 // BF16.
 KvType default_kv_type(const GgufFile& file);
+
+// The pages that keep a model's KV; asked: absent for default_kv_type. kUnsupported: int8 for heads
+// of more than kMaxInt8HeadDim.
+Result<PageFormat> page_format(const GgufFile& file,
+                               const ModelSpec& spec,
+                               std::optional<KvType> asked);
 
 }  // namespace millrace

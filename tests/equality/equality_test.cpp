@@ -108,10 +108,16 @@ std::vector<Answer> ask_among_strangers(TestEngine& rig,
   return answers;
 }
 
-class Equality : public testing::TestWithParam<DType> {
+struct Formats {
+  DType weights;
+  std::optional<KvType> kv;  // absent: the default for the weights
+};
+
+class Equality : public testing::TestWithParam<Formats> {
  protected:
-  Equality() : model_(GetParam()) {
+  Equality() : model_(GetParam().weights) {
     EngineOptions options;
+    options.kv_type = GetParam().kv;
     options.n_threads = 1;
     options.has_prefix_cache = false;
     options.max_drafts = 0;
@@ -121,6 +127,7 @@ class Equality : public testing::TestWithParam<DType> {
 
   static EngineOptions options_of(const Surroundings& around) {
     EngineOptions options;
+    options.kv_type = GetParam().kv;
     options.n_threads = around.n_threads;
     options.prefill_chunk = around.chunk;
     options.has_prefix_cache = around.has_cache;
@@ -256,6 +263,7 @@ TEST_P(Equality, any_threads_alone) {
 
 TEST_P(Equality, preempted_sequences_go_on_as_if_nothing_had_happened) {
   EngineOptions options;
+  options.kv_type = GetParam().kv;
   options.n_threads = 1;
   options.max_model_len = 1'024;
   std::vector<Request> all = requests(120);
@@ -332,7 +340,7 @@ TEST_P(Equality, draft_model_that_is_the_target_is_always_right) {
 
 // Another rounding of the same weights: right now and then.
 TEST_P(Equality, draft_model_that_is_wrong_now_and_then) {
-  const TestModel other(GetParam() == DType::kQ4_0 ? DType::kQ8_0 : DType::kQ4_0);
+  const TestModel other(GetParam().weights == DType::kQ4_0 ? DType::kQ8_0 : DType::kQ4_0);
   EngineOptions options = options_of({.n_threads = 2, .max_drafts = 4});
   options.max_model_len = 1'024;
   for (const bool is_tight : {false, true}) {
@@ -383,10 +391,16 @@ TEST_P(Equality, answers_that_end_among_their_drafts) {
   EXPECT_EQ(plain.engine->stats().accepted_drafts, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Weights,
+INSTANTIATE_TEST_SUITE_P(Types,
                          Equality,
-                         testing::Values(DType::kF32, DType::kQ8_0, DType::kQ4_K),
-                         [](const auto& info) { return std::string(dtype_info(info.param).name); });
+                         testing::Values(Formats{DType::kF32, {}},
+                                         Formats{DType::kQ8_0, {}},
+                                         Formats{DType::kQ4_K, KvType::kInt8}),
+                         [](const auto& info) {
+                           const std::string kv =
+                               info.param.kv ? std::string("_") + kv_type_name(*info.param.kv) : "";
+                           return dtype_info(info.param.weights).name + kv;
+                         });
 
 }  // namespace
 }  // namespace millrace
