@@ -314,11 +314,12 @@ class Parser {
     const TensorView& view = entry.view;
     const DTypeInfo& info = dtype_info(view.dtype);
     if (view.shape[0] % info.block_size != 0) {
-      return corrupt("tensor '{}' has rows of {} values, which is no multiple of {}'s block of {}",
-                     view.name,
-                     view.shape[0],
-                     info.name,
-                     info.block_size);
+      return corrupt(
+          "tensor '{}' has rows of {} values, which is not a multiple of {}'s block of {}",
+          view.name,
+          view.shape[0],
+          info.name,
+          info.block_size);
     }
     std::optional<uint64_t> n_values = 1;
     for (const int64_t length : view.shape) {
@@ -373,7 +374,7 @@ class Parser {
     data_end_ = std::min<uint64_t>(*data_begin, bytes_.size());
     for (const TensorEntry& entry : tensors_) {
       if (entry.offset % alignment_ != 0) {
-        return corrupt("tensor '{}' lies at offset {}, which is no multiple of the alignment {}",
+        return corrupt("tensor '{}' lies at offset {}, which is not a multiple of the alignment {}",
                        entry.view.name,
                        entry.offset,
                        alignment_);

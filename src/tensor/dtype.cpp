@@ -94,7 +94,7 @@ Result<DType> dtype_from_ggml(uint32_t ggml_id) {
                   known_names());
     }
   }
-  return fail(ErrorCode::kCorrupt, "{} is no known tensor type", ggml_id);
+  return fail(ErrorCode::kCorrupt, "{} is not a known tensor type", ggml_id);
 }
 
 Result<DType> dtype_from_name(std::string_view name) {

@@ -358,7 +358,7 @@ class PercentFormatter {
       text = value.as_text();
     } else {
       const int64_t code = to_integer(value, "%c");
-      if (code < 0 || code > 0x10FFFF) template_fail("%c: {} is no character", code);
+      if (code < 0 || code > 0x10FFFF) template_fail("%c: {} is not a character", code);
       std::string bytes;
       append_utf8(bytes, static_cast<char32_t>(code));
       text = MarkedText(std::move(bytes));

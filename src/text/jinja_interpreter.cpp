@@ -81,7 +81,7 @@ void Interpreter::store(SlotRef ref, Value value) {
 void Interpreter::require_namespace(const Target& target) {
   const Value& value = slot(target.ref);
   if (object_if<NamespaceObject>(value, ObjectKind::kNamespace) == nullptr) {
-    template_fail("'{}' is no namespace, its attributes cannot be set", target.name);
+    template_fail("'{}' is not a namespace, its attributes cannot be set", target.name);
   }
 }
 

@@ -364,7 +364,7 @@ class Lexer {
       error("truncated escape sequence in a string");
     }
     if (code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) {
-      error("escape sequence in a string is no character");
+      error("escape sequence in a string is not a character");
     }
     return code;
   }

@@ -178,7 +178,7 @@ def shape_files():
         yield f"n_dims_{n_dims}", data, "corrupt", f"{n_dims} dimensions"
     for name, ggml_type, n in (("q8_0", GGML_Q8_0, 33), ("q4_k", GGML_Q4_K, 32)):
         data = build(tensors=[tensor("w", [n, 8], ggml_type)], data=4096)
-        yield f"row_no_whole_block_{name}", data, "corrupt", "no multiple"
+        yield f"row_no_whole_block_{name}", data, "corrupt", "not a multiple"
 
 
 def tensor_files():
@@ -188,7 +188,7 @@ def tensor_files():
         yield f"tensor_type_{name.lower()}", data, "unsupported", name
     for number in (1000, 2**32 - 1):
         data = build(tensors=[tensor("w", [4], number)])
-        yield f"tensor_type_{number}", data, "corrupt", "no known tensor type"
+        yield f"tensor_type_{number}", data, "corrupt", "not a known tensor type"
     offsets = {
         "beyond_the_end": (64, "truncated"),
         "near_2_64": (2**64 - 32, "truncated"),
