@@ -31,6 +31,19 @@ Lead lead_of(unsigned char byte) {
   return {0, 0, 0};
 }
 
+// The number of bytes below 0x80 at the start, to a multiple of 8: most text is skipped so.
+std::size_t ascii_prefix(std::string_view text) {
+  constexpr uint64_t kHighBits = 0x8080808080808080;
+  std::size_t n = 0;
+  for (uint64_t word = 0; n + sizeof(word) <= text.size(); n += sizeof(word)) {
+    std::memcpy(&word, text.data() + n, sizeof(word));
+    if ((word & kHighBits) != 0) {
+      break;
+    }
+  }
+  return n;
+}
+
 }  // namespace
 
 Utf8Step decode_utf8(std::string_view text) {
@@ -75,19 +88,6 @@ void append_utf8(std::string& out, char32_t code_point) {
     put(0x80 | (code_point >> 6 & 0x3F));
     put(0x80 | (code_point & 0x3F));
   }
-}
-
-// The number of bytes below 0x80 at the start, to a multiple of 8: most text is skipped so.
-static std::size_t ascii_prefix(std::string_view text) {
-  constexpr uint64_t kHighBits = 0x8080808080808080;
-  std::size_t n = 0;
-  for (uint64_t word = 0; n + sizeof(word) <= text.size(); n += sizeof(word)) {
-    std::memcpy(&word, text.data() + n, sizeof(word));
-    if ((word & kHighBits) != 0) {
-      break;
-    }
-  }
-  return n;
 }
 
 bool is_valid_utf8(std::string_view text) {
