@@ -70,7 +70,7 @@ constexpr std::array kRows = {
         Kind::kOption, "--dtype, --quantization, --load-format", "nothing (the GGUF file says it)"},
     ForeignName{Kind::kOption,
                 "-ctk, --cache-type-k, -ctv, --cache-type-v, --kv-cache-dtype",
-                "not built (keys and values are BF16 or F32)"},
+                "--kv-type (one for keys and values)"},
     ForeignName{Kind::kOption,
                 "--grammar, --grammar-file, -j, --json-schema",
                 "not built (structured output)"},
