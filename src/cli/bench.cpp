@@ -12,12 +12,16 @@
 #include "base/human_bytes.h"
 #include "base/worker_pool.h"
 #include "cli/bench_machine.h"
+#include "cli/bench_speculate.h"
 #include "cli/command.h"
+#include "cli/draft_options.h"
 #include "cli/generate.h"
 #include "cli/json_object.h"
+#include "cli/median.h"
 #include "cli/model_options.h"
 #include "cli/option_set.h"
 #include "cli/progress.h"
+#include "cli/prompt_file.h"
 #include "kernels/machine_limits.h"
 #include "model/token_cost.h"
 
@@ -32,6 +36,9 @@ struct BenchOptions {
   int n_generate = 64;
   int depth = 0;
   int n_repetitions = 5;
+  std::optional<std::string> speculate;
+  DraftOptions draft;
+  std::string prompts;
   bool is_json = false;
 
   void declare(OptionSet& options) {
@@ -50,19 +57,18 @@ struct BenchOptions {
                 "Tokens of the decode test, as far as they fit; 0: none");
     options.add("-d,--depth", depth, 0, 1 << 20, "Tokens in the cache before the decode test");
     options.add("-r,--repetitions", n_repetitions, 1, 1000, "Of each test; the median is shown");
+    options.add(
+        "--speculate",
+        speculate,
+        "Compare decoding with and without guesses instead: auto, ngram or draft; -n tokens "
+        "an answer at most");
+    draft.declare_draft(options);
+    options.add("--prompts",
+                prompts,
+                "Prompts of --speculate, one a line, or - for standard input; default: four kinds");
     options.add("--json", is_json, "Print one JSON object");
   }
 };
-
-// Tokens a second, of every repetition.
-double median(std::vector<double> rates) {
-  if (rates.empty()) {
-    return 0;
-  }
-  std::sort(rates.begin(), rates.end());
-  const size_t half = rates.size() / 2;
-  return rates.size() % 2 == 1 ? rates[half] : (rates[half - 1] + rates[half]) / 2;
-}
 
 // Random ids, new ones each time, so that nothing can be reused.
 std::vector<TokenId> random_prompt(const Engine& engine, int n, std::mt19937_64& random) {
@@ -239,6 +245,41 @@ int bench_machine(const BenchOptions& options) {
   return 0;
 }
 
+Result<int> bench_speculate(const BenchOptions& options, ModelFiles files) {
+  std::vector<std::string> prompts;
+  if (!options.prompts.empty()) {
+    auto read = read_prompt_file(options.prompts);
+    if (!read) {
+      return propagate(read);
+    }
+    prompts = *std::move(read);
+  }
+  Metrics metrics;
+  EngineOptions base;
+  base.max_sequences = 1;
+  base.has_prefix_cache = false;
+  base.warms_up = true;
+  DraftOptions draft = options.draft;
+  draft.mode = *options.speculate;
+  if (auto applied = draft.apply(base); !applied) {
+    return propagate(applied);
+  }
+  auto engine =
+      start_engine(std::move(files), options.model, std::move(base), metrics, draft.model);
+  if (!engine) {
+    return propagate(engine);
+  }
+  const auto report =
+      bench_speculation(**engine, prompts, std::max(1, options.n_generate), options.n_repetitions);
+  if (!report) {
+    return propagate(report);
+  }
+  fmt::print("{}{}",
+             options.is_json ? speculation_json(*report).text() : speculation_text(*report),
+             options.is_json ? "\n" : "");
+  return 0;
+}
+
 Result<int> bench(BenchOptions asked) {
   if (!asked.model_name) {
     if (asked.is_machine) return bench_machine(asked);
@@ -249,6 +290,9 @@ Result<int> bench(BenchOptions asked) {
   auto files = open_model(asked.model.model);
   if (!files) {
     return propagate(files);
+  }
+  if (asked.speculate) {
+    return bench_speculate(asked, *std::move(files));
   }
   Metrics metrics;
   EngineOptions base;

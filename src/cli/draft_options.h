@@ -11,10 +11,14 @@ namespace millrace {
 class OptionSet;
 
 struct DraftOptions {
+  std::string mode = "auto";
   std::optional<std::string> model;
   int max_drafts = EngineOptions{}.max_drafts;
 
   void declare(OptionSet& options);
+  void declare_draft(OptionSet& options);  // all but --speculate
+  // Sets what the options ask of an engine; says which two of them exclude each other.
+  Result<void> apply(EngineOptions& engine_options) const;
 };
 
 }  // namespace millrace

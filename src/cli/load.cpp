@@ -20,6 +20,7 @@
 #include "cli/json_object.h"
 #include "cli/load_report.h"
 #include "cli/option_set.h"
+#include "cli/prompt_file.h"
 #include "sample/sampling_params.h"
 #include "text/value.h"
 
@@ -29,7 +30,6 @@ namespace {
 constexpr auto kReadyLimit = std::chrono::seconds(60);
 constexpr auto kReadyPause = std::chrono::milliseconds(100);
 constexpr size_t kMaxKeyFileBytes = size_t{1} << 20;
-constexpr size_t kMaxPromptsBytes = size_t{1} << 30;
 
 constexpr std::array kPrompts = {
     "Tell me a story about a fox who wants to learn how to swim.",
@@ -194,25 +194,7 @@ Result<std::vector<std::string>> read_prompts(const std::string& path) {
   if (path.empty()) {
     return std::vector<std::string>(kPrompts.begin(), kPrompts.end());
   }
-  const auto content = path == "-" ? read_to_end(STDIN_FILENO, "standard input", kMaxPromptsBytes)
-                                   : read_regular_file(path, kMaxPromptsBytes);
-  if (!content) {
-    return fail(content.error().code, "--prompts {}", content.error().message);
-  }
-  std::istringstream lines(*content);
-  std::vector<std::string> prompts;
-  for (std::string line; std::getline(lines, line);) {
-    if (line.ends_with('\r')) {
-      line.pop_back();
-    }
-    if (line.find_first_not_of(" \t") != std::string::npos) {
-      prompts.push_back(std::move(line));
-    }
-  }
-  if (prompts.empty()) {
-    return fail(ErrorCode::kInvalidArgument, "--prompts {}: holds no prompt (one a line)", path);
-  }
-  return prompts;
+  return read_prompt_file(path);
 }
 
 std::string body_of(const LoadOptions& options,

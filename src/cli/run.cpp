@@ -100,7 +100,9 @@ Result<int> run(const RunOptions& options) {
   Metrics metrics;
   EngineOptions base;
   base.max_sequences = 1;
-  base.max_drafts = options.draft.max_drafts;
+  if (auto applied = options.draft.apply(base); !applied) {
+    return propagate(applied);
+  }
   auto engine =
       start_engine(std::move(*files), options.model, std::move(base), metrics, options.draft.model);
   if (!engine) {

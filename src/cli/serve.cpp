@@ -239,6 +239,10 @@ Result<int> serve(const ServeOptions& options) {
   if (!api_options) {
     return propagate(api_options);
   }
+  EngineOptions engine_options;
+  if (auto applied = options.draft.apply(engine_options); !applied) {
+    return propagate(applied);
+  }
   Metrics metrics;
   std::unique_ptr<Engine> engine;  // outlives the server
   Service service(std::move(*api_options), metrics);
@@ -254,13 +258,11 @@ Result<int> serve(const ServeOptions& options) {
   if (auto written = write_port_file(options.port_file, (*server)->port()); !written) {
     return propagate(written);
   }
-  EngineOptions engine_options;
   engine_options.max_sequences = options.max_sequences;
   engine_options.has_prefix_cache = !options.no_prefix_cache;
   engine_options.max_waiting = options.max_waiting;
   engine_options.max_queue_ms = options.max_queue_ms;
   engine_options.max_step_ms = options.max_step_ms;
-  engine_options.max_drafts = options.draft.max_drafts;
   engine_options.warms_up = true;
   auto started = start_engine(
       std::move(*files), options.model, std::move(engine_options), metrics, options.draft.model);

@@ -1,6 +1,8 @@
 // Draft models that fall short of their target: answers stay the same.
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include "engine/test_engine.h"
 
 namespace millrace {
@@ -83,6 +85,47 @@ TEST_F(DraftEngineTest, draft_model_that_fell_behind_catches_up) {
   }
   EXPECT_GT(rig.engine->stats().accepted_drafts, 100);
   EXPECT_EQ(rig.engine->stats().rejected_drafts, 0);
+}
+
+TEST_F(DraftEngineTest, expected_answer_is_guessed_from_and_changes_nothing) {
+  EngineOptions options = drafting_options();
+  const Request asked = request(50, 3);
+  const Answer expected = plain_.ask(asked);
+  Request right = asked;
+  right.prediction = expected.ids;
+  Request wrong_end = right;
+  for (size_t i = 20; i < wrong_end.prediction.size(); ++i) wrong_end.prediction[i] = 1;
+  for (const Request& guided : {right, wrong_end}) {
+    TestEngine rig(target_.path(), options);  // no earlier answer to copy
+    const Answer answer = rig.ask(guided);
+    EXPECT_EQ(answer.ids, expected.ids);
+    EXPECT_EQ(answer.logprobs, expected.logprobs);
+    EXPECT_GE(answer.finish.usage.accepted_drafts, guided.prediction == right.prediction ? 30 : 15);
+  }
+  Request outside = asked;
+  outside.prediction = {-1};
+  EXPECT_FALSE(plain_.engine->submit(outside));
+}
+
+TEST_F(DraftEngineTest, guesses_come_only_from_where_they_may) {
+  Request asked = request(50, 4);
+  asked.prediction = plain_.ask(asked).ids;
+  EngineOptions options = drafting_options();
+  options.copies_drafts = false;
+  TestEngine without_copies(target_.path(), options);
+  EXPECT_EQ(without_copies.ask(asked).finish.usage.accepted_drafts, 0);
+  TestEngine rig(target_.path(), drafting_options(), target_.path());
+  asked.is_speculative = false;
+  const Answer alone = rig.ask(asked);
+  EXPECT_EQ(alone.finish.usage.accepted_drafts + alone.finish.usage.rejected_drafts, 0);
+  asked.is_speculative = true;
+  EXPECT_EQ(rig.ask(asked).ids, alone.ids);
+  const EngineStats stats = rig.engine->stats();
+  EXPECT_EQ(std::accumulate(stats.accepted_at.begin(), stats.accepted_at.end(), int64_t{0}),
+            stats.accepted_drafts);
+  EXPECT_GT(stats.accepted_at[0], stats.accepted_at[5]);
+  EXPECT_GT(stats.accepted_at[5], 0);
+  EXPECT_EQ(stats.accepted_at[6], 0);  // drafts are six tokens
 }
 
 // Nobody who waits could start while the first one runs, so its drafts cost them nothing.

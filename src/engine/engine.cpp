@@ -228,15 +228,16 @@ void Engine::Impl::make_loop(const EngineOptions& options,
                                          .max_logits = max_step_logits(options),
                                          .max_overtakings = options.max_overtakings,
                                          .has_prefix_cache = options.has_prefix_cache};
-  loop_ = std::make_unique<EngineLoop>(
-      *executor_,
-      scheduler_limits,
-      Speculation{.max_drafts = options.max_drafts, .adapts = options.adapts_drafts},
-      LoopTimes{.max_step_seconds = options.max_step_ms / 1e3,
-                .max_queue_seconds = options.max_queue_ms / 1e3},
-      *files.tokenizer,
-      metrics,
-      counters_);
+  loop_ = std::make_unique<EngineLoop>(*executor_,
+                                       scheduler_limits,
+                                       Speculation{.max_drafts = options.max_drafts,
+                                                   .copies = options.copies_drafts,
+                                                   .adapts = options.adapts_drafts},
+                                       LoopTimes{.max_step_seconds = options.max_step_ms / 1e3,
+                                                 .max_queue_seconds = options.max_queue_ms / 1e3},
+                                       *files.tokenizer,
+                                       metrics,
+                                       counters_);
 }
 
 Result<void> Engine::Impl::load(const EngineOptions& options, Metrics& metrics) {
@@ -371,18 +372,21 @@ EngineStats Engine::Impl::stats() const {
   const auto load = [](const std::atomic<int64_t>& counter) {
     return counter.load(std::memory_order_relaxed);
   };
-  return {.n_running = load(counters_.n_running),
-          .n_waiting = load(counters_.n_queued),
-          .blocks_total = info.n_blocks,
-          .blocks_free = load(counters_.blocks_free),
-          .steps = load(counters_.steps),
-          .preemptions = load(counters_.preemptions),
-          .recomputed_tokens = load(counters_.recomputed_tokens),
-          .prompt_tokens = load(counters_.prompt_tokens),
-          .cached_tokens = load(counters_.cached_tokens),
-          .generated_tokens = load(counters_.generated_tokens),
-          .accepted_drafts = load(counters_.accepted_drafts),
-          .rejected_drafts = load(counters_.rejected_drafts)};
+  EngineStats stats{.n_running = load(counters_.n_running),
+                    .n_waiting = load(counters_.n_queued),
+                    .blocks_total = info.n_blocks,
+                    .blocks_free = load(counters_.blocks_free),
+                    .steps = load(counters_.steps),
+                    .preemptions = load(counters_.preemptions),
+                    .recomputed_tokens = load(counters_.recomputed_tokens),
+                    .prompt_tokens = load(counters_.prompt_tokens),
+                    .cached_tokens = load(counters_.cached_tokens),
+                    .generated_tokens = load(counters_.generated_tokens),
+                    .accepted_drafts = load(counters_.accepted_drafts),
+                    .rejected_drafts = load(counters_.rejected_drafts)};
+  std::ranges::transform(counters_.accepted_at, stats.accepted_at.begin(), load);
+  std::ranges::transform(counters_.rejected_at, stats.rejected_at.begin(), load);
+  return stats;
 }
 
 Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

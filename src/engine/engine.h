@@ -2,6 +2,7 @@
 // The engine: takes requests from any thread, answers on TokenStreams. Owns the engine thread,
 // which owns sequences, scheduler and blocks, and is worker 0 of the model's worker pool.
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -50,6 +51,7 @@ struct EngineOptions {
   // memory. No request: nothing of it is counted.
   bool warms_up = false;
   int max_drafts = 8;            // tokens guessed for a sequence in a step; 0: no speculation
+  bool copies_drafts = true;     // guesses what followed the same tokens before
   bool adapts_drafts = true;     // as many as pay; else always max_drafts, for tests
   bool has_prefix_cache = true;  // prompts start behind what has been computed before
   std::function<void(double fraction)> on_load_progress = {};
@@ -84,6 +86,9 @@ struct EngineStats {
   int64_t generated_tokens = 0;
   int64_t accepted_drafts = 0;
   int64_t rejected_drafts = 0;
+  // Of the first, second, ... token of a guess: came true, or was the first that did not.
+  std::array<int64_t, kMaxDrafts> accepted_at{};
+  std::array<int64_t, kMaxDrafts> rejected_at{};
 };
 
 class Engine {

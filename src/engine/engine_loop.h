@@ -2,12 +2,14 @@
 // The step loop: sequences from submission to their last event. Everything here runs on the engine
 // thread; other threads see only SharedCounters.
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
 #include <vector>
 
+#include "engine/engine.h"
 #include "engine/engine_metrics.h"
 #include "engine/executor.h"
 #include "engine/scheduler.h"
@@ -30,10 +32,14 @@ struct SharedCounters {
   std::atomic<int64_t> generated_tokens{0};
   std::atomic<int64_t> accepted_drafts{0};
   std::atomic<int64_t> rejected_drafts{0};
+  // Of the first, second, ... token of a guess, those that were looked at.
+  std::array<std::atomic<int64_t>, kMaxDrafts> accepted_at{};
+  std::array<std::atomic<int64_t>, kMaxDrafts> rejected_at{};
 };
 
 struct Speculation {
   int max_drafts = 0;  // tokens guessed for a sequence in a step
+  bool copies = true;  // guesses what followed the same tokens before
   bool adapts = true;  // fewer where they do not pay
 };
 

@@ -48,8 +48,17 @@ void EngineLoop::collect_offers() {
     // Nobody learns from speed what others were told: a salt keeps to itself.
     const bool is_open = sequence->request().cache_salt.empty();
     sequence->drafts.clear();
-    sequence->proposer.propose(
-        sequence->tokens, speculation_.max_drafts, is_open ? &answers_ : nullptr, sequence->drafts);
+    sequence->is_model_drafted = false;
+    if (!sequence->request().is_speculative) {
+      offers_.emplace_back();
+      continue;
+    }
+    if (speculation_.copies) {
+      sequence->proposer.propose(sequence->tokens,
+                                 speculation_.max_drafts,
+                                 is_open ? &answers_ : nullptr,
+                                 sequence->drafts);
+    }
     sequence->is_model_drafted = sequence->drafts.empty() && executor_.draft_model() != nullptr;
     DraftOffer offer{.n_offered = static_cast<int>(sequence->drafts.size())};
     if (sequence->is_model_drafted) {
@@ -128,6 +137,12 @@ void EngineLoop::note_drafts(const SpanPlan& span,
   const int64_t n_rejected = span.n_drafts - n_accepted;
   if (!result.is_finished) {  // else the rest was not looked at
     acceptance_of(sequence).note(n_accepted, span.n_drafts);
+  }
+  const int64_t n_judged =
+      std::min<int64_t>(n_accepted + (result.is_finished ? 0 : 1), span.n_drafts);
+  for (int64_t i = 0; i < n_judged; ++i) {
+    auto& outcomes = i < n_accepted ? counters_.accepted_at : counters_.rejected_at;
+    outcomes[static_cast<size_t>(i)].fetch_add(1, std::memory_order_relaxed);
   }
   counters_.accepted_drafts.fetch_add(n_accepted, std::memory_order_relaxed);
   counters_.rejected_drafts.fetch_add(n_rejected, std::memory_order_relaxed);

@@ -35,6 +35,11 @@ struct Request {
   // first token what others have asked.
   std::string cache_salt = {};  // at most kMaxSaltBytes
 
+  // What the answer is expected to be, or to hold in large parts: guesses come from it too. It
+  // changes how long the answer takes and never the answer.
+  std::vector<TokenId> prediction = {};
+  bool is_speculative = true;  // false: every token is computed by itself
+
   int priority = 0;  // -1000 .. 1000, lower is served first
 };
 

@@ -60,6 +60,15 @@ Result<void> check_choices(const Request& request, const RequestLimits& limits) 
   return {};
 }
 
+Result<void> check_prediction(const Request& request, const RequestLimits& limits) {
+  if (auto checked =
+          check_count("tokens of a prediction", request.prediction.size(), limits.max_model_len);
+      !checked) {
+    return checked;
+  }
+  return check_tokens("prediction", request.prediction, limits.n_vocab);
+}
+
 Result<void> check_stop_tokens(const Request& request, const RequestLimits& limits) {
   if (auto checked = check_count("stop tokens", request.stop_tokens.size(), kMaxStopTokens);
       !checked) {
@@ -125,6 +134,7 @@ std::optional<RequestFault> find_fault(const Request& request, const RequestLimi
        check_number("prompt_logprobs", request.prompt_logprobs.value_or(0), 0, kMaxTopLogprobs)},
       {"priority", check_number("priority", request.priority, -kMaxPriority, kMaxPriority)},
       {"cache_salt", check_salt(request)},
+      {"prediction", check_prediction(request, limits)},
       {"stop_tokens", check_stop_tokens(request, limits)},
       {"stop", check_stop_strings(request)},
       {"sampling", validate(request.sampling, limits.n_vocab)},

@@ -25,6 +25,9 @@ SequenceState::SequenceState(SequenceId id_,
     prompt_scores.entries[0] = {.token = tokens[0],
                                 .logprob = std::numeric_limits<float>::quiet_NaN()};
   }
+  if (!request().prediction.empty()) {
+    proposer.expect(tokens, request().prediction);
+  }
   constexpr size_t kReserved = 4096;  // tokens; beyond, memory grows by doubling
   const size_t n_tokens = tokens.size() + std::min(static_cast<size_t>(state->max_new), kReserved);
   tokens.reserve(n_tokens);

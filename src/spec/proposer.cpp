@@ -1,5 +1,6 @@
 #include "spec/proposer.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace millrace {
@@ -39,16 +40,28 @@ bool AnswerLog::propose(std::span<const TokenId> tokens,
   return best != nullptr;
 }
 
+void Proposer::expect(std::span<const TokenId> prompt, std::span<const TokenId> answer) {
+  const size_t n_end = std::min<size_t>(prompt.size(), NgramIndex::kMaxMatch);
+  expected_.assign(prompt.end() - static_cast<std::ptrdiff_t>(n_end), prompt.end());
+  expected_.insert(expected_.end(), answer.begin(), answer.end());
+  // A match at its end is of no use: nothing follows.
+  expected_index_.extend(expected_, static_cast<int64_t>(expected_.size()) - 1);
+}
+
 void Proposer::propose(std::span<const TokenId> tokens,
                        int n,
                        const AnswerLog* log,
                        std::vector<TokenId>& drafts) {
   index_.extend(tokens, static_cast<int64_t>(tokens.size()) - 1);  // the last would find itself
   const NgramIndex::Match own = index_.find(tokens, tokens);
-  if (log != nullptr && log->propose(tokens, n, own.length, drafts)) {
+  const NgramIndex::Match expected = expected_index_.find(expected_, tokens);
+  if (log != nullptr && log->propose(tokens, n, std::max(own.length, expected.length), drafts)) {
     return;
   }
-  if (own.length > 0) {
+  if (expected.length > 0 && expected.length >= own.length) {
+    const int64_t n_left = static_cast<int64_t>(expected_.size()) - expected.end;
+    append_follow(expected_, expected.end, static_cast<int>(std::min<int64_t>(n, n_left)), drafts);
+  } else if (own.length > 0) {
     append_follow(tokens, own.end, n, drafts);
   }
 }

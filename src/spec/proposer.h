@@ -48,8 +48,13 @@ class AnswerLog {
 // One sequence's.
 class Proposer {
  public:
+  // What the client expects of the answer to a prompt, tokens of a text: once, before anything is
+  // proposed.
+  void expect(std::span<const TokenId> prompt, std::span<const TokenId> answer);
+
   // Appends at most n tokens that may follow tokens: all of the sequence's, which only ever grow.
-  // The longest match wins, the sequence's own of equal ones. log may be null.
+  // The longest match wins; of equal ones the expected answer's, then the sequence's own. log may
+  // be null.
   void propose(std::span<const TokenId> tokens,
                int n,
                const AnswerLog* log,
@@ -57,6 +62,8 @@ class Proposer {
 
  private:
   NgramIndex index_;
+  std::vector<TokenId> expected_;  // the end of the prompt, by which its beginning is found; answer
+  NgramIndex expected_index_;
 };
 
 }  // namespace millrace

@@ -27,6 +27,38 @@ TEST(Proposer, longest_match_wins_and_the_sequence_s_own_of_equal_ones) {
   EXPECT_THAT(propose({2, 3}, &log), IsEmpty());
 }
 
+TEST(Proposer, follows_an_expected_answer_from_its_first_token_and_finds_back_into_it) {
+  const Tokens prompt{5, 6, 7, 8};
+  Proposer proposer;
+  proposer.expect(prompt, Tokens{20, 21, 22, 23, 24, 25});
+  const auto after = [&](Tokens answer, int n = 3) {
+    Tokens tokens = prompt;
+    tokens.insert(tokens.end(), answer.begin(), answer.end());
+    Tokens drafts;
+    Proposer fresh = proposer;
+    fresh.propose(tokens, n, nullptr, drafts);
+    return drafts;
+  };
+  EXPECT_THAT(after({}), ElementsAre(20, 21, 22));
+  EXPECT_THAT(after({20, 21}), ElementsAre(22, 23, 24));
+  EXPECT_THAT(after({20, 99}), IsEmpty());  // it went another way
+  EXPECT_THAT(after({99, 98, 21, 22, 23}), ElementsAre(24, 25));
+  EXPECT_THAT(after({20, 21, 22, 23, 24, 25}), IsEmpty());
+}
+
+TEST(Proposer, longer_matches_win_over_the_expected_answer) {
+  AnswerLog log;
+  log.add(Tokens{5, 6, 7, 8, 60});
+  Proposer proposer;
+  proposer.expect(Tokens{6, 7, 8}, Tokens{20, 21});
+  Tokens drafts;
+  proposer.propose(Tokens{1, 5, 6, 7, 8}, 2, &log, drafts);
+  EXPECT_THAT(drafts, ElementsAre(60));
+  drafts.clear();
+  proposer.propose(Tokens{1, 5, 6, 7, 8}, 2, nullptr, drafts);
+  EXPECT_THAT(drafts, ElementsAre(20, 21));
+}
+
 TEST(AnswerLog, answers_do_not_run_into_each_other) {
   AnswerLog log;
   log.add(Tokens{1, 2, 3, 4});

@@ -198,6 +198,13 @@ kill -TERM $!
 wait $! || fail "a stop signal: status $?"
 grep -q '"finish_reason":"cancelled"' long.json || fail "a stop signal did not end the answer"
 expect_error 'needs a MODEL' bench
+expect_error 'expected auto, ngram, draft or off' run demo -p hi --speculate yes
+expect_error 'needs a model: --draft' run demo -p hi --speculate draft
+expect_error 'no use for --draft' run demo -p hi --speculate ngram --draft demo
+"$millrace" bench demo --speculate auto -n 24 -r 1 -t 1 >speculate.txt || fail "bench --speculate: $(cat speculate.txt)"
+grep -q '^copying' speculate.txt && grep -q '^story' speculate.txt || fail "bench --speculate: $(cat speculate.txt)"
+echo 'Tell me a story.' | "$millrace" bench demo --speculate ngram --prompts - -n 8 -r 1 -t 1 --json |
+  /usr/bin/python3 -m json.tool >/dev/null || fail "bench --speculate --json"
 "$millrace" bench --machine -t 2 >machine.txt || fail "bench --machine"
 grep -q 'memory read, GB/s' machine.txt && grep -q 'barrier' machine.txt || fail "bench --machine: $(cat machine.txt)"
 "$millrace" bench --machine -t 1 --json | /usr/bin/python3 -m json.tool >/dev/null || fail "bench --machine --json"

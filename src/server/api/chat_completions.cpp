@@ -21,6 +21,12 @@ ApiResult<Reply> create_chat_completion(Call& call) {
     return tl::unexpected(prompt.error());
   }
   GenerationFields& fields = request->fields;
+  auto prediction = engine.tokenizer().encode_within(
+      static_cast<size_t>(engine.info().max_model_len), request->prediction, false, false);
+  if (!prediction) {
+    return tl::unexpected(too_long(prediction.error(), "prediction"));
+  }
+  fields.request.prediction = std::move(*prediction);
   const AnswerHead head = make_answer_head("chatcmpl-", fields);
   auto writer = make_chat_writer(
       head, answer_options(call.service, fields, fields.request.n), engine.tokenizer());

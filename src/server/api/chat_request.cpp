@@ -190,8 +190,37 @@ void refuse_other_values(FieldReader& reader, const ChatInput& conversation) {
   if (!is_parallel && conversation.tools.is_list()) {
     reader.refuse("parallel_tool_calls", "false is not supported");
   }
-  // A wish to look the answer up later and a guess that only makes it faster.
-  reader.ignore({"store", "prediction"});
+  reader.ignore({"store"});  // a wish to look the answer up later
+}
+
+// A string, or an array of text parts.
+std::string joined_text(const Value& content) {
+  if (content.is_string()) {
+    return content.as_string();
+  }
+  std::string text;
+  for (const Value& part : content.items()) {
+    text += part.find("text")->as_string();
+  }
+  return text;
+}
+
+void read_prediction(FieldReader& reader, std::string& prediction) {
+  const Value* value = reader.take("prediction");
+  if (value == nullptr) {
+    return;
+  }
+  const Value* content = value->is_dict() ? value->find("content") : nullptr;
+  if (content == nullptr || value->string_or("type", "") != "content") {
+    reader.fail_expecting("prediction", R"({"type": "content", "content": ...})", value);
+  } else if (content->is_list()) {
+    check_parts(reader, *content, "prediction.content");
+  } else if (!content->is_string()) {
+    reader.fail_expecting("prediction.content", "text or an array of parts", content);
+  }
+  if (!reader.has_failed()) {
+    prediction = joined_text(*content);
+  }
 }
 
 }  // namespace
@@ -230,6 +259,7 @@ ApiResult<ChatRequest> parse_chat_request(const Value& body) {
   read_conversation(reader, request.conversation);
   read_max_tokens(reader, request.fields, 1);
   read_logprobs(reader, request.fields.request);
+  read_prediction(reader, request.prediction);
   refuse_other_values(reader, request.conversation);
   return reader.finish(std::move(request));
 }

@@ -14,6 +14,7 @@ class Engine;
 struct ChatRequest {
   GenerationFields fields;
   ChatInput conversation;  // the fields that the chat template sees
+  std::string prediction;  // what the answer is expected to be
 };
 
 void read_conversation(FieldReader& reader, ChatInput& conversation);

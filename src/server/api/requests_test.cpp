@@ -359,7 +359,7 @@ TEST(Requests, fields_that_change_nothing_pass) {
                             R"("logit_bias":{})",
                             R"("stop":[])",
                             R"("n":1,"user":"u","metadata":{"a":"b"},"service_tier":"auto")",
-                            R"("modalities":["text"],"verbosity":"medium","prediction":{})",
+                            R"("modalities":["text"],"verbosity":"medium","prediction":null)",
                             R"("frequency_penalty":0,"presence_penalty":0,"top_p":1)",
                             R"("chat_template_kwargs":{"enable_thinking":false})"}) {
     good_chat(std::string("{") + kMessages + "," + field + "}");
@@ -368,6 +368,29 @@ TEST(Requests, fields_that_change_nothing_pass) {
                             R"("best_of":1,"suffix":"","user":"u")",
                             R"("logprobs":null,"stop":null,"stream":false)"}) {
     good_completion(std::string(R"({"prompt":"a",)") + field + "}");
+  }
+}
+
+TEST(ChatRequest, prediction_is_a_text_or_parts_of_one) {
+  const auto body = [](std::string_view prediction) {
+    return fmt::format(R"({{{},"prediction":{}}})", kMessages, prediction);
+  };
+  EXPECT_EQ(good_chat(body(R"({"type":"content","content":"int x;"})")).prediction, "int x;");
+  EXPECT_EQ(good_chat(body(R"({"type":"content","content":[{"type":"text","text":"a"},)"
+                           R"({"type":"text","text":"b"}]})"))
+                .prediction,
+            "ab");
+  for (const auto& [prediction, param] : std::vector<std::pair<const char*, const char*>>{
+           {R"("text")", "prediction"},
+           {R"({})", "prediction"},
+           {R"({"type":"tokens","content":"a"})", "prediction"},
+           {R"({"type":"content"})", "prediction"},
+           {R"({"type":"content","content":7})", "prediction.content"},
+           {R"({"type":"content","content":[{"type":"image_url"}]})",
+            "prediction.content[0].type"}}) {
+    const auto parsed = parse_chat_request(json(body(prediction)));
+    ASSERT_FALSE(parsed) << prediction;
+    EXPECT_EQ(parsed.error().param, param) << parsed.error().message;
   }
 }
 

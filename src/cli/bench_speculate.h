@@ -1,0 +1,43 @@
+#pragma once
+// What guessing tokens ahead brings: the same answers with and without, in turns. Main thread.
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cli/json_object.h"
+#include "engine/engine.h"
+
+namespace millrace {
+
+// One kind of prompt.
+struct SpeculationResult {
+  std::string name;
+  double plain = 0;  // tokens/s, medians
+  double speculative = 0;
+  double ratio = 0;        // median of the ratios of the pairs
+  int64_t n_tokens = 0;    // of the answers
+  int64_t n_accepted = 0;  // of them, guessed
+  int64_t n_rejected = 0;  // guesses that were wrong
+
+  // Tokens that a pass over the weights brings.
+  double tokens_per_pass() const;
+};
+
+struct SpeculationReport {
+  std::vector<SpeculationResult> results;
+  // Of the first, second, ... token of a guess: how often it was right when those before it were.
+  std::vector<double> right_at;
+};
+
+// The engine speculates; it has neither a prefix cache nor other requests. prompts: empty for the
+// built-in ones, of four kinds. kInternal when an answer differs from the one without guesses.
+Result<SpeculationReport> bench_speculation(Engine& engine,
+                                            const std::vector<std::string>& prompts,
+                                            int n_tokens,
+                                            int n_repetitions);
+
+std::string speculation_text(const SpeculationReport& report);
+JsonObject speculation_json(const SpeculationReport& report);
+
+}  // namespace millrace

@@ -1,0 +1,39 @@
+#include "cli/prompt_file.h"
+
+#include <unistd.h>
+
+#include <sstream>
+#include <utility>
+
+#include "base/regular_file.h"
+
+namespace millrace {
+namespace {
+
+constexpr size_t kMaxBytes = size_t{1} << 30;
+
+}  // namespace
+
+Result<std::vector<std::string>> read_prompt_file(const std::string& path) {
+  const auto content = path == "-" ? read_to_end(STDIN_FILENO, "standard input", kMaxBytes)
+                                   : read_regular_file(path, kMaxBytes);
+  if (!content) {
+    return fail(content.error().code, "--prompts {}", content.error().message);
+  }
+  std::istringstream lines(*content);
+  std::vector<std::string> prompts;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.ends_with('\r')) {
+      line.pop_back();
+    }
+    if (line.find_first_not_of(" \t") != std::string::npos) {
+      prompts.push_back(std::move(line));
+    }
+  }
+  if (prompts.empty()) {
+    return fail(ErrorCode::kInvalidArgument, "--prompts {}: holds no prompt (one a line)", path);
+  }
+  return prompts;
+}
+
+}  // namespace millrace
