@@ -22,7 +22,7 @@ inline constexpr int kMaxInt8HeadDim = 256;
 //   kInt8  K [v_dim/4][64 tokens][4 dims] u8    V [16 token quads][v_dim][4 tokens] u8
 //   kFP8   K [v_dim][64 tokens] e4m3            V [64 tokens][v_dim] e4m3
 // Behind the codes of kInt8 and kFP8 are 64 f32 scales, one for each token's K, and again for its
-// V: x = scale (code - 128), x = 256 scale e4m3. V rows are padded to 16 values so that a kernel
+// V: x = scale (code - 128), x = scale e4m3 / 256. V rows are padded to 16 values so that a kernel
 // never has a partial vector. Tokens that were never written may hold anything.
 struct PageFormat {
   static constexpr int kTokens = 64;

@@ -108,19 +108,19 @@ enum class Rounding : uint8_t { kCoarse, kFine };
 inline constexpr int kRoundings = 2;
 
 inline constexpr ActivationKind kPanelActivation[kPanelFormats][kRoundings] = {
-    {ActivationKind::kF32, ActivationKind::kF32},
-    {ActivationKind::kF32, ActivationKind::kF32},
-    {ActivationKind::kF32, ActivationKind::kF32},
-    {ActivationKind::kInt16, ActivationKind::kInt16},
-    {ActivationKind::kInt8Per32, ActivationKind::kInt16},
-    {ActivationKind::kInt16, ActivationKind::kInt16},
-    {ActivationKind::kInt16, ActivationKind::kInt16},
-    {ActivationKind::kInt16, ActivationKind::kInt16},
-    {ActivationKind::kInt16, ActivationKind::kInt16},
-    {ActivationKind::kInt16, ActivationKind::kInt16},
-    {ActivationKind::kInt8, ActivationKind::kInt16},
-    {ActivationKind::kInt16, ActivationKind::kInt16},
-    {ActivationKind::kInt16, ActivationKind::kInt16},
+    {ActivationKind::kF32, ActivationKind::kF32},          // F32
+    {ActivationKind::kF32, ActivationKind::kF32},          // F16
+    {ActivationKind::kF32, ActivationKind::kF32},          // BF16
+    {ActivationKind::kInt16, ActivationKind::kInt16},      // Q8_0
+    {ActivationKind::kInt8Per32, ActivationKind::kInt16},  // Q4_0
+    {ActivationKind::kInt16, ActivationKind::kInt16},      // Q4_1
+    {ActivationKind::kInt16, ActivationKind::kInt16},      // Q5_0
+    {ActivationKind::kInt16, ActivationKind::kInt16},      // Q5_1
+    {ActivationKind::kInt16, ActivationKind::kInt16},      // Q2_K
+    {ActivationKind::kInt16, ActivationKind::kInt16},      // Q3_K
+    {ActivationKind::kInt8, ActivationKind::kInt16},       // Q4_K
+    {ActivationKind::kInt16, ActivationKind::kInt16},      // Q5_K
+    {ActivationKind::kInt16, ActivationKind::kInt16},      // Q6_K
 };
 
 // Integer activation rows are arrays of these records, one per 128 values of K; what lies beyond

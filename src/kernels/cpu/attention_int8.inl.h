@@ -3,6 +3,8 @@
 // and page, sums of their products with the codes are exact integers. A token that a row does not
 // see has weight 0, which makes its codes, whatever they are, count nothing.
 
+#include <string.h>
+
 #include "kernels/cpu/attention.inl.h"
 #include "kernels/cpu/inline.h"
 #include "kernels/cpu/quantise.inl.h"
@@ -17,26 +19,14 @@ constexpr float kInt16Limit = 16384;
 // want. Gives the scale, and the start -128 * sum of the values.
 template <class V>
 MR_INLINE RowQuery round_to_int16(const float* x, int n, int16_t* values) {
-  using F = typename V::F;
-  F largest = V::zero();
-  F poison = V::zero();
-  for (int i = 0; i < n; i += V::kWidth) {
-    const F value = V::load(x + i);
-    largest = V::max(V::abs(value), largest);
-    poison = V::fma(value, V::zero(), poison);
-  }
-  const float peak = V::max_lane(largest);
-  const bool is_finite = V::sum(poison) == 0.0f;
-  const bool counts = is_finite && peak >= 1e-33f;
-  const float inverse = counts ? kInt16Limit / peak : 0.0f;
+  const GroupRange range = group_range<V>(x, n, kInt16Limit);
   auto sum = V::zero_i();
   for (int i = 0; i < n; i += V::kWidth) {
-    const auto value = to_value<V>(x + i, inverse);
+    const auto value = to_value<V>(x + i, range.inverse);
     V::store_i16_even_odd(values + i, value);
     sum = V::add_i(sum, value);
   }
-  const float scale = counts ? peak / kInt16Limit : is_finite ? 0.0f : __builtin_nanf("");
-  return {scale, -128 * V::sum_i(sum)};
+  return {range.scale, -128 * V::sum_i(sum)};
 }
 
 // sum[r][n] += over n_quads quads of codes times x[r]; register n of lanes at codes + 4 n kWidth,

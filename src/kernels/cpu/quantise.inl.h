@@ -14,28 +14,31 @@ struct GroupRange {
   float inverse;  // value = round(a * inverse); 0 for a group that counts as zero
 };
 
-// Scale that maps the largest magnitude of x[kCount] to `limit`. NaN or infinity among them makes
-// the scale NaN, so that every product with the group is NaN.
-template <class V, int kCount>
-MR_INLINE GroupRange group_range(const float* x, float limit) {
-  using F = typename V::F;
+// Of a group with this largest magnitude, which becomes `limit`. poison: NaN if a value of the
+// group is not finite, else 0; it makes the scale NaN, so that every product with the group is NaN.
+MR_INLINE GroupRange range_of(float largest, float poison, float limit) {
   constexpr float kSmallest = 1e-33f;  // limit / kSmallest is still finite
+  if (!(poison == 0.0f)) {
+    return {__builtin_nanf(""), 0.0f};
+  }
+  if (largest < kSmallest) {
+    return {0.0f, 0.0f};
+  }
+  return {largest / limit, limit / largest};
+}
+
+// x: [n], n a multiple of the widest register.
+template <class V>
+MR_INLINE GroupRange group_range(const float* x, int n, float limit) {
+  using F = typename V::F;
   F largest = V::zero();
   F poison = V::zero();
-  for (int i = 0; i < kCount; i += V::kWidth) {
+  for (int i = 0; i < n; i += V::kWidth) {
     const F values = V::load(x + i);
     largest = V::max(V::abs(values), largest);
     poison = V::fma(values, V::zero(), poison);
   }
-  const float amax = V::max_lane(largest);
-  const float taint = V::sum(poison);
-  if (!(taint == 0.0f)) {
-    return {__builtin_nanf(""), 0.0f};
-  }
-  if (amax < kSmallest) {
-    return {0.0f, 0.0f};
-  }
-  return {amax / limit, limit / amax};
+  return range_of(V::max_lane(largest), V::sum(poison), limit);
 }
 
 // The value as an integer, ties to even; 0 whatever a is when inverse is 0.
@@ -61,7 +64,7 @@ MR_INLINE int32_t store_int8(const float* x, float inverse, int8_t* values) {
 
 template <class V>
 void quantise_block(const float* x, Int8Block* block) {
-  const GroupRange range = group_range<V, 128>(x, 127.0f);
+  const GroupRange range = group_range<V>(x, 128, 127.0f);
   block->scale = range.scale;
   block->padding = 0;
   for (int g = 0; g < 4; ++g) {
@@ -73,7 +76,7 @@ void quantise_block(const float* x, Int8Block* block) {
 template <class V>
 void quantise_block(const float* x, Int8Per32Block* block) {
   for (int g = 0; g < 4; ++g) {
-    const GroupRange range = group_range<V, 32>(x + 32 * g, 127.0f);
+    const GroupRange range = group_range<V>(x + 32 * g, 32, 127.0f);
     block->scales[g] = range.scale;
     block->sums[g] = store_int8<V, 32>(x + 32 * g, range.inverse, block->values + 32 * g);
   }
@@ -81,7 +84,7 @@ void quantise_block(const float* x, Int8Per32Block* block) {
 
 template <class V>
 void quantise_block(const float* x, Int16Block* block) {
-  const GroupRange range = group_range<V, 128>(x, 254.0f * 127.0f);
+  const GroupRange range = group_range<V>(x, 128, 254.0f * 127.0f);
   block->scale = range.scale;
   memset(block->padding, 0, sizeof(block->padding));
   for (int g = 0; g < 8; ++g) {

@@ -29,7 +29,7 @@ inline void store_kv_f32(const KvWrite& write) {
   for (int i = 0; i < write.head_dim; ++i) v[i] = write.v[i];
 }
 
-// The largest magnitude becomes `limit`; NaN or infinity among the values makes the scale NaN.
+// group_range of any number of values.
 MR_INLINE GroupRange token_range(const float* x, int n, float limit) {
   float largest = 0;
   float poison = 0;
@@ -38,10 +38,7 @@ MR_INLINE GroupRange token_range(const float* x, int n, float limit) {
     largest = magnitude > largest ? magnitude : largest;
     poison += x[i] * 0.0f;
   }
-  constexpr float kSmallest = 1e-33f;
-  if (!(poison == 0.0f)) return {__builtin_nanf(""), 0};
-  if (largest < kSmallest) return {0, 0};
-  return {largest / limit, limit / largest};
+  return range_of(largest, poison, limit);
 }
 
 inline float* slot_scale(const KvWrite& write, uint8_t* codes) {
@@ -53,7 +50,7 @@ template <class V>
 MR_INLINE float int8_codes(const float* x, int head_dim, int v_dim, uint8_t* codes) {
   alignas(64) float padded[kMaxInt8HeadDim] = {};
   memcpy(padded, x, static_cast<size_t>(head_dim) * sizeof(float));
-  const GroupRange range = token_range(x, head_dim, 127.0f);
+  const GroupRange range = group_range<V>(padded, v_dim, 127.0f);
   for (int i = 0; i < v_dim; i += V::kWidth) {
     V::store_i8(reinterpret_cast<int8_t*>(codes) + i, to_value<V>(padded + i, range.inverse));
   }
@@ -74,7 +71,8 @@ void store_kv_int8(const KvWrite& write) {
   for (int i = 0; i < write.v_dim; ++i) to[4 * i] = codes[i];
 }
 
-// x = 256 * scale * e4m3, the largest magnitude becomes 448: 256 is what load_e4m3 lacks.
+// The largest magnitude becomes 448. Stored scales are 256 times those of the codes: load_e4m3
+// gives a 256th.
 inline void store_kv_fp8(const KvWrite& write) {
   constexpr float kLargest = 448;
   const GroupRange k = token_range(write.k, write.head_dim, kLargest);
