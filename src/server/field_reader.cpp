@@ -45,7 +45,6 @@ std::string describe(const Value& value) {
     case ValueKind::kList:
     case ValueKind::kTuple:
     case ValueKind::kView:
-      return "an array";
     case ValueKind::kObject:  // only packed ids are
       return "an array";
     case ValueKind::kDict:
@@ -66,10 +65,10 @@ ApiResult<Value> parse_body(std::string body) {
   if (value.error().code == ErrorCode::kResourceExhausted) {
     return tl::unexpected(
         ApiError{ApiCode::kTooManyValues,
-                 "the request body is too finely divided: " + value.error().message});
+                 "the request body holds too many values: " + value.error().message});
   }
   return tl::unexpected(
-      ApiError{ApiCode::kInvalidJson, "the request body is no JSON: " + value.error().message});
+      ApiError{ApiCode::kInvalidJson, "the request body is not JSON: " + value.error().message});
 }
 
 bool is_array(const Value& value) {

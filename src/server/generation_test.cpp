@@ -156,8 +156,8 @@ TEST_F(GenerationTest, mistakes_that_only_the_engine_finds_name_the_field) {
        "stop_token_ids[0] is token"},
       {R"({"prompt":[1],"logit_bias":{"99999999":1}})", "logit_bias", "logit_bias names"},
       {R"({"prompt":[1],"max_tokens":3,"min_tokens":4})", "min_tokens", "min_tokens must"},
-      {R"({"prompt":[1],"temperature":NaN})", "", "the request body is no JSON", "invalid_json"},
-      {R"({"prompt":[1],"temperature":1e999})", "", "the request body is no JSON", "invalid_json"},
+      {R"({"prompt":[1],"temperature":NaN})", "", "the request body is not JSON", "invalid_json"},
+      {R"({"prompt":[1],"temperature":1e999})", "", "the request body is not JSON", "invalid_json"},
   };
   for (const Case& one : cases) {
     const Exchange answer = ask("/v1/completions", one.body);

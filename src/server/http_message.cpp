@@ -72,7 +72,7 @@ Result<HttpRequest> to_request(const BeastRequest& message) {
                 "the request target must be a path that begins with / or a whole http:// URL");
   }
   if (const std::string* host = request.header("host"); host != nullptr && !is_host(*host)) {
-    return fail(ErrorCode::kInvalidArgument, "the Host header is no host name");
+    return fail(ErrorCode::kInvalidArgument, "the Host header is not a host name");
   }
   const size_t question = target.find('?');
   request.path = question == 0 || target.empty() ? "/" : target.substr(0, question);

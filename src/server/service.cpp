@@ -287,7 +287,7 @@ std::optional<ApiError> Service::check_host(const HttpRequest& request) const {
     return std::nullopt;
   }
   return ApiError{ApiCode::kHostNotAllowed,
-                  fmt::format("Host {} is no name of this server: let the proxy send 'Host: "
+                  fmt::format("Host {} is not a name of this server: let the proxy send 'Host: "
                               "localhost', or allow its pages with --allow-origin",
                               host->substr(0, kShownBytes))};
 }

@@ -226,7 +226,7 @@ Result<void> read_template(const dom::element& node, TokenizerSpec& spec) {
       return {};
     }
     if (!get_object(part, "SpecialToken", token)) {
-      return fail(ErrorCode::kCorrupt, "[tokenizer.json] a template part is of no known kind");
+      return fail(ErrorCode::kCorrupt, "[tokenizer.json] a template part is of an unknown kind");
     }
     const Result<TokenId> id = template_id(node, get_string(token, "id"));
     if (!id) {
