@@ -2,14 +2,16 @@
 
 #include <fmt/format.h>
 
+#include "base/human_bytes.h"
+
 namespace millrace {
 
 using kernels::DotKind;
 
 std::string machine_text(const kernels::MachineLimits& limits) {
   const int n = limits.n_workers;
-  const std::string all = fmt::format("{} thread{}", n, n == 1 ? "" : "s");
-  std::string text = fmt::format("{:<24}{:>12}{:>12}\n", "", "1 thread", n == 1 ? "" : all);
+  std::string text =
+      fmt::format("{:<24}{:>12}{:>12}\n", "", "1 thread", n == 1 ? "" : counted(n, "thread"));
   const auto row = [&](const std::string& name, double one, double together) {
     text += fmt::format("{:<24}{:>12.1f}", name, one / 1e9);
     text += n == 1 ? "\n" : fmt::format("{:>12.1f}\n", together / 1e9);

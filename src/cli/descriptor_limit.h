@@ -5,8 +5,8 @@
 
 namespace millrace {
 
-// Raises the soft limit, often 1,024, to the hard one, which the administrator set. What it is
-// then.
+// Raises the soft limit, often 1,024, to the hard one, which the administrator set. Gives the limit
+// from then on.
 int64_t raise_descriptor_limit();
 
 }  // namespace millrace

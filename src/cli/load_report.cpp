@@ -8,7 +8,6 @@
 #include <map>
 
 #include "base/human_bytes.h"
-
 #include "cli/json_object.h"
 
 namespace millrace {
