@@ -19,6 +19,7 @@
 #include "cli/json_object.h"
 #include "cli/median.h"
 #include "cli/model_options.h"
+#include "cli/note.h"
 #include "cli/option_set.h"
 #include "cli/progress.h"
 #include "cli/prompt_file.h"
@@ -101,8 +102,7 @@ Result<BenchOptions> fit_window(BenchOptions options, int64_t window) {
   }
   const auto shrink = [&](const char* name, int& n, int64_t room) {
     if (n > room) {
-      fmt::print(
-          stderr, "{} {} does not fit the window of {}: {} instead\n", name, n, window, room);
+      print_note("{} {} does not fit the window of {}: {} instead\n", name, n, window, room);
       n = static_cast<int>(room);
     }
   };
@@ -197,11 +197,10 @@ void print_text(const Engine& engine,
                 const std::vector<double>& decode) {
   const ModelInfo& info = engine.info();
   const Findings found = findings_of(engine, options, limits, prefill, decode);
-  fmt::print("{}: {}, {} thread{}, {}, loaded in {:.2f} s\n",
+  fmt::print("{}: {}, {}, {}, loaded in {:.2f} s\n",
              info.name,
              human_bytes(static_cast<uint64_t>(info.weight_bytes)),
-             info.n_threads,
-             info.n_threads == 1 ? "" : "s",
+             counted(info.n_threads, "thread"),
              kernels::isa_name(info.isa),
              info.load_seconds);
   if (!prefill.empty()) {
@@ -211,12 +210,14 @@ void print_text(const Engine& engine,
                100 * found.prefill_share);
   }
   if (!decode.empty()) {
-    fmt::print("decode  {:5} tokens at {:5} {:9.1f} tokens/s, {:.1f} GB/s, {:.0f} % of memory's\n",
-               options.n_generate,
-               options.depth,
-               found.decode,
-               found.decode_bandwidth / 1e9,
-               100 * found.decode_share);
+    fmt::print(
+        "decode  {:5} tokens after {:5} {:6.1f} tokens/s, {:.1f} GB/s, {:.0f} % of the memory "
+        "bandwidth\n",
+        options.n_generate,
+        options.depth,
+        found.decode,
+        found.decode_bandwidth / 1e9,
+        100 * found.decode_share);
     if (found.decode_share > 1) {
       fmt::print("        more than 100 %: the weights come from the processor's caches\n");
     }

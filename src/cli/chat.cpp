@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "cli/foreign_names.h"
+#include "cli/note.h"
 #include "cli/option_set.h"
 
 namespace millrace {
@@ -95,17 +96,17 @@ class Chat {
     // Signs for somebody who types; in the log of a script they would be noise.
     const bool is_interactive = ::isatty(STDIN_FILENO) != 0 && ::isatty(STDERR_FILENO) != 0;
     if (is_interactive && !options_.is_quiet) {
-      fmt::print(stderr, "{}: a line is a message, /help lists commands\n", engine_.info().name);
+      print_note("{}: a line is a message, /help lists commands\n", engine_.info().name);
     }
     LineReader lines(interruption_);
     while (true) {
       if (is_interactive) {
-        fmt::print(stderr, "> ");
+        print_note("> ");
         std::fflush(stderr);
       }
       std::string line;
       if (!lines.read(line)) {
-        fmt::print(stderr, "{}", is_interactive ? "\n" : "");
+        print_note("{}", is_interactive ? "\n" : "");
         return 0;
       }
       const ChatLine said = parse_chat_line(line);
@@ -117,7 +118,7 @@ class Chat {
         if (::isatty(STDIN_FILENO) == 0) {
           return propagate(done);
         }
-        fmt::print(stderr, "{} (/clear forgets the conversation)\n", done.error().message);
+        print_note("{} (/clear forgets the conversation)\n", done.error().message);
       }
     }
   }
@@ -131,7 +132,7 @@ class Chat {
         return answer();
       case Kind::kRegenerate:
         if (!conversation_.reopen()) {
-          fmt::print(stderr, "there is no answer yet\n");
+          print_note("there is no answer yet\n");
           return {};
         }
         ++n_repeats_;
@@ -143,7 +144,7 @@ class Chat {
         conversation_.set_system(said.text);
         return {};
       case Kind::kHelp:
-        fmt::print(stderr, "{}", chat_help());
+        print_note("{}", chat_help());
         return {};
       case Kind::kUnknown:
         complain(said.text);
@@ -157,7 +158,7 @@ class Chat {
 
   static void complain(const std::string& command) {
     if (const auto* row = find_foreign_name(ForeignKind::kChatCommand, command)) {
-      fmt::print(stderr, "there is no command {}, here: {}\n", command, row->here);
+      print_note("there is no command {}, here: {}\n", command, row->here);
       return;
     }
     std::vector<std::string> names;
@@ -165,11 +166,11 @@ class Chat {
       names.emplace_back(known.name);
     }
     const std::string near = nearest_name(command, names);
-    fmt::print(stderr,
-               "there is no command {}{} (/help lists them; //... sends a message that begins "
-               "with a slash)\n",
-               command,
-               near.empty() ? "" : ", did you mean " + near + "?");
+    print_note(
+        "there is no command {}{} (/help lists them; //... sends a message that begins "
+        "with a slash)\n",
+        command,
+        near.empty() ? "" : ", did you mean " + near + "?");
   }
 
   // Answers the open question; if that fails, the question is dropped.
@@ -199,7 +200,7 @@ class Chat {
     fmt::print("{}\n", options_.is_json ? answer_json(engine_, *answer) : "");
     std::fflush(stdout);
     if (!options_.is_quiet && !options_.is_json) {
-      fmt::print(stderr, "[{}]\n", timings_text(answer->finish));
+      print_note("[{}]\n", timings_text(answer->finish));
     }
     conversation_.add_answer(answer->text);
     return {};

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cli/foreign_names.h"
+#include "cli/note.h"
 #include "cli/option_set.h"
 #include "cli/version.h"
 
@@ -42,14 +43,15 @@ std::string overview() {
 }
 
 int report(const Error& error) {
-  fmt::print(stderr, "millrace: {}\n", error.message);
+  print_note("millrace: {}\n", error.message);
   return 1;
 }
 
-// A descriptor of ours must never take the number of a standard stream that the caller closed.
+// A descriptor of ours must never take the number of a standard stream that the caller closed. One
+// that cannot be written: what should have gone there is lost, and the exit status says so.
 void open_standard_streams() {
   for (int descriptor = 0; descriptor <= 2; ++descriptor) {
-    if (::fcntl(descriptor, F_GETFD) == -1 && ::open("/dev/null", O_RDWR) != descriptor) {
+    if (::fcntl(descriptor, F_GETFD) == -1 && ::open("/dev/null", O_RDONLY) != descriptor) {
       std::abort();
     }
   }

@@ -241,7 +241,7 @@ class AnswerReader {
       set_error(status.error().message);
       return;
     }
-    sample_.status = *status;
+    sample_.status = is_refused_ ? 429 : *status;
     if (*status != 200) {
       set_error(raw_.empty() ? "an empty body" : error_text());
     } else if (sample_.error.empty()) {
@@ -272,6 +272,7 @@ class AnswerReader {
     }
     if (const Value* error = chunk->find("error"); error != nullptr && !error->is_none()) {
       set_error(message_of(*error, "an error without a message"));
+      is_refused_ = error->is_dict() && error->string_or("code", "") == "rate_limit_exceeded";
       return;
     }
     if (const Value* usage = chunk->find("usage"); usage != nullptr && usage->is_dict()) {
@@ -340,6 +341,7 @@ class AnswerReader {
   double last_ = 0;
   bool is_done_ = false;
   bool has_usage_ = false;
+  bool is_refused_ = false;  // by an error in a stream that had begun
 };
 
 // When request i starts, in seconds from the beginning; all 0 without a rate.

@@ -23,7 +23,22 @@ struct Totals {
   std::vector<double> first_token;
   std::vector<double> gaps;
   std::vector<double> whole;
-  std::map<std::string, int64_t> errors;
+  // Errors that differ in numbers alone count as one, shown as the first of them.
+  struct Error {
+    std::string first;
+    int64_t n = 0;
+  };
+  std::map<std::string, Error> errors;  // by their text without numbers
+
+  void add_error(std::string text) {
+    std::string key;
+    for (const char c : text) {
+      const bool is_digit = c >= '0' && c <= '9';
+      if (!is_digit || !key.ends_with('0')) key += is_digit ? '0' : c;
+    }
+    Error& error = errors[key];
+    if (error.n++ == 0) error.first = std::move(text);
+  }
 };
 
 Totals total(const LoadReport& report) {
@@ -33,9 +48,9 @@ Totals total(const LoadReport& report) {
     totals.completion_tokens += sample.completion_tokens;
     if (!sample.error.empty()) {
       ++(sample.status != 0 && sample.status != 200 ? totals.n_refused : totals.n_broken);
-      ++totals.errors[sample.status != 0 && sample.status != 200
-                          ? fmt::format("HTTP {}: {}", sample.status, sample.error)
-                          : sample.error];
+      totals.add_error(sample.status != 0 && sample.status != 200
+                           ? fmt::format("HTTP {}: {}", sample.status, sample.error)
+                           : sample.error);
       continue;
     }
     ++(sample.is_short ? totals.n_short : totals.n_whole);
@@ -52,11 +67,12 @@ std::string row(const char* name, const std::vector<double>& seconds) {
   if (seconds.empty()) {
     return fmt::format("{:20} {:>9} {:>9} {:>9}\n", name, "-", "-", "-");
   }
-  return fmt::format("{:20} {:9.1f} {:9.1f} {:9.1f}\n",
-                     name,
-                     1e3 * percentile(seconds, 0.5),
-                     1e3 * percentile(seconds, 0.9),
-                     1e3 * percentile(seconds, 0.99));
+  std::string text = fmt::format("{:20}", name);
+  for (const double share : {0.5, 0.9, 0.99}) {
+    const double milliseconds = 1e3 * percentile(seconds, share);
+    text += fmt::format(" {:9.{}f}", milliseconds, milliseconds < 1 ? 3 : 1);
+  }
+  return text + '\n';
 }
 
 JsonObject quantiles(const std::vector<double>& seconds) {
@@ -102,8 +118,8 @@ std::string report_text(const LoadReport& report) {
                                  totals.n_short,
                                  totals.n_refused,
                                  totals.n_broken);
-  for (const auto& [message, n] : totals.errors) {
-    text += fmt::format("  {} x {}\n", n, message);
+  for (const auto& [key, error] : totals.errors) {
+    text += fmt::format("  {} x {}\n", error.n, error.first);
   }
   if (totals.whole.empty()) {
     return text + "no answer was whole, so there is nothing to measure\n";
@@ -125,8 +141,8 @@ std::string report_text(const LoadReport& report) {
 std::string report_json(const LoadReport& report) {
   const Totals totals = total(report);
   JsonObject errors;
-  for (const auto& [message, n] : totals.errors) {
-    errors.add(message, n);
+  for (const auto& [key, error] : totals.errors) {
+    errors.add(error.first, error.n);
   }
   JsonObject object;
   object.add("requests", report.samples.size())

@@ -145,6 +145,22 @@ TEST_F(LoadTest, errors_in_the_stream_are_errors) {
   EXPECT_EQ(report_["first_token_seconds"]["n"], 0);
 }
 
+TEST_F(LoadTest, stream_that_waited_too_long_is_refused_and_errors_count_without_their_numbers) {
+  serve({R"({"error":{"message":"waited 1201 ms","code":"rate_limit_exceeded"}})", "[DONE]"});
+  EXPECT_EQ(load({"--requests", "2"}), 1);
+  EXPECT_EQ(report_["refused"], 2);
+  EXPECT_EQ(report_["broken"], 0);
+  LoadReport report;
+  for (const char* error : {"waited 7 ms", "waited 1201 ms", "waited 15 s"}) {
+    LoadSample& sample = report.samples.emplace_back();
+    sample.status = 429;
+    sample.error = error;
+  }
+  const std::string text = report_text(report);
+  EXPECT_NE(text.find("2 x HTTP 429: waited 7 ms\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("1 x HTTP 429: waited 15 s\n"), std::string::npos) << text;
+}
+
 TEST_F(LoadTest, streams_that_end_early_are_errors) {
   serve({piece("a")});
   EXPECT_EQ(load({"--requests", "1"}), 1);

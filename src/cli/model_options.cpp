@@ -25,10 +25,20 @@ std::string nearest_model(const std::string& model) {
     }
   }
   if (!path.has_parent_path()) {
+    if (path.stem() == "demo") return "demo";
     names.emplace_back("demo");
   }
   const std::string near = nearest_name(path.filename().string(), names);
   return near.empty() ? near : (path.parent_path() / near).string();
+}
+
+// The name of a model somewhere else: a URL, or as hubs have them, owner/name.
+bool is_remote_name(const std::string& model) {
+  if (model.find("://") != std::string::npos) return true;
+  const std::filesystem::path path(model);
+  std::error_code ignored;
+  return path.has_parent_path() && path.extension() != ".gguf" && !path.is_absolute() &&
+         !std::filesystem::exists(path.parent_path(), ignored);
 }
 
 }  // namespace
@@ -69,8 +79,11 @@ Result<ModelFiles> open_model(const std::string& model) {
       return fail(ErrorCode::kNotFound,
                   "{}{}",
                   files.error().message,
-                  near.empty() ? " (MODEL is a GGUF file on this machine, or demo)"
-                               : ", did you mean " + near + "?");
+                  is_remote_name(model)
+                      ? " (models are not downloaded: fetch a GGUF file yourself, its path is the "
+                        "MODEL)"
+                  : near.empty() ? " (MODEL is a GGUF file on this machine, or demo)"
+                                 : ", did you mean " + near + "?");
     }
     return files;
   }

@@ -1,5 +1,7 @@
 #include "cli/progress.h"
 
+#include "cli/note.h"
+
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -21,7 +23,7 @@ void Progress::show(double fraction) {
 
 void Progress::show(const std::string& text) {
   if (is_terminal_) {
-    fmt::print(stderr, "\r\033[K{} {}", what_, text);
+    print_note("\r\033[K{} {}", what_, text);
     std::fflush(stderr);
     has_line_ = true;
   }
@@ -29,7 +31,7 @@ void Progress::show(const std::string& text) {
 
 void Progress::clear() {
   if (has_line_) {
-    fmt::print(stderr, "\r\033[K");
+    print_note("\r\033[K");
     std::fflush(stderr);
     has_line_ = false;
   }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
@@ -12,6 +13,7 @@
 #include "cli/chat.h"
 #include "cli/command.h"
 #include "cli/generate.h"
+#include "cli/note.h"
 #include "cli/option_set.h"
 #include "cli/run_options.h"
 #include "cli/stop_signals.h"
@@ -48,7 +50,9 @@ Result<std::vector<TokenId>> encode_prompt(const Engine& engine, const RunOption
 }
 
 // A pipe or a file gets the text exactly, a terminal a line end behind it.
-Result<int> run_once(Engine& engine, const RunOptions& options, Interruption& interruption) {
+Result<FinishReason> run_once(Engine& engine,
+                              const RunOptions& options,
+                              Interruption& interruption) {
   auto prompt = encode_prompt(engine, options);
   if (!prompt) {
     return propagate(prompt);
@@ -67,26 +71,28 @@ Result<int> run_once(Engine& engine, const RunOptions& options, Interruption& in
   }
   if (options.is_json) {
     fmt::print("{}\n", answer_json(engine, *answer));
-    return 0;
+    return answer->finish.reason;
   }
   if (::isatty(STDOUT_FILENO) != 0 && !answer->text.ends_with('\n')) {
     fmt::print("\n");
     std::fflush(stdout);
   }
   if (!options.is_quiet) {
-    fmt::print(stderr, "[{}]\n", timings_text(answer->finish));
+    print_note("[{}]\n", timings_text(answer->finish));
   }
-  return 0;
+  return answer->finish.reason;
 }
 
 Result<int> run(const RunOptions& options) {
   Interruption interruption;
   bool is_loaded = false;
   std::mutex mutex;
-  const StopSignals signals([&](int) {
+  std::atomic<int> last_signal{0};
+  const StopSignals signals([&](int, int signal) {
     const std::lock_guard lock(mutex);
+    last_signal.store(signal);
     if (!is_loaded) {
-      std::_Exit(1);
+      std::_Exit(128 + signal);
     }
     interruption.raise();
   });
@@ -112,8 +118,15 @@ Result<int> run(const RunOptions& options) {
     const std::lock_guard lock(mutex);
     is_loaded = true;
   }
-  return options.prompt ? run_once(**engine, options, interruption)
-                        : chat(**engine, options, interruption);
+  if (!options.prompt) {
+    return chat(**engine, options, interruption);
+  }
+  auto reason = run_once(**engine, options, interruption);
+  if (!reason) {
+    return propagate(reason);
+  }
+  // As a shell tells of a program that a signal ended: half an answer is not one.
+  return *reason == FinishReason::kCancelled ? 128 + last_signal.load() : 0;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdio>
@@ -16,6 +17,7 @@
 #include "cli/command.h"
 #include "cli/descriptor_limit.h"
 #include "cli/draft_options.h"
+#include "cli/http_client.h"
 #include "cli/model_options.h"
 #include "cli/option_set.h"
 #include "cli/stop_signals.h"
@@ -150,6 +152,27 @@ Result<void> write_port_file(const std::string& path, uint16_t port) {
   return {};
 }
 
+Result<void> check_names(const ServeOptions& options) {
+  for (const std::string& alias : options.aliases) {
+    const bool is_printable =
+        std::ranges::none_of(alias, [](unsigned char c) { return c <= ' ' || c == 0x7f; });
+    if (alias.empty() || !is_printable) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "--alias: expected a name without spaces, got \"{}\"",
+                  printable_line(alias));
+    }
+  }
+  for (const std::string& origin : options.allowed_origins) {
+    if (origin != "*" && !is_origin(origin)) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "--allow-origin: expected an origin as https://app.example or "
+                  "http://localhost:3000, or *, got \"{}\"",
+                  printable_line(origin));
+    }
+  }
+  return {};
+}
+
 Result<ServiceOptions> service_options(const ServeOptions& options) {
   ServiceOptions result;
   result.model_names = options.aliases;
@@ -190,8 +213,17 @@ void allow_connections(int max_connections) {
   }
 }
 
-void log_model(const Engine& engine) {
+void log_model(const Engine& engine, const ServeOptions& options) {
   const ModelInfo& info = engine.info();
+  const int64_t whole_window = engine.files().spec.context_length;
+  if (info.max_model_len < whole_window && !options.model.max_model_len) {
+    log_warning(
+        "[serve] the window is {} tokens, for more than that of the model's {} there is no KV "
+        "memory (--kv-memory, --kv-type int8; --max-model-len {} says that it shall be so)",
+        info.max_model_len,
+        whole_window,
+        info.max_model_len);
+  }
   log_info("[serve] {}: {}, window {} tokens, {}, {}, {:.2f} s",
            info.name,
            info.architecture,
@@ -200,6 +232,11 @@ void log_model(const Engine& engine) {
            kernels::isa_name(info.isa),
            info.load_seconds);
   log_info("[serve] {}", info.memory_plan);
+  if (options.draft.model) {
+    log_info("[serve] {} guesses up to {} ahead",
+             *options.draft.model,
+             counted(options.draft.max_drafts, "token"));
+  }
 }
 
 // Running answers go on for a while; new ones get 503.
@@ -218,7 +255,7 @@ void drain(HttpServer& server, Service& service, Engine& engine, int seconds) {
 Result<int> serve(const ServeOptions& options) {
   StopRequest stop;
   std::atomic<bool> is_serving{false};
-  const StopSignals signals([&](int count) {
+  const StopSignals signals([&](int count, int) {
     if (!is_serving.load() || count > 1) {
       std::_Exit(count > 1 ? 1 : 0);
     }
@@ -228,6 +265,9 @@ Result<int> serve(const ServeOptions& options) {
     set_log_level(LogLevel::kDebug);
   }
   if (auto checked = check_port_file(options.port_file); !checked) {
+    return propagate(checked);
+  }
+  if (auto checked = check_names(options); !checked) {
     return propagate(checked);
   }
   allow_connections(options.max_connections);
@@ -270,7 +310,7 @@ Result<int> serve(const ServeOptions& options) {
     return propagate(started);
   }
   engine = std::move(*started);
-  log_model(*engine);
+  log_model(*engine, options);
   is_serving.store(true);
   service.set_engine(*engine);
   log_info("[serve] ready: curl {}/v1/models", (*server)->url());

@@ -17,15 +17,15 @@ sigset_t stop_set() {
 
 }  // namespace
 
-StopSignals::StopSignals(std::function<void(int count)> on_signal) {
+StopSignals::StopSignals(std::function<void(int count, int signal)> on_signal) {
   const sigset_t set = stop_set();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   thread_ = std::jthread([on_signal = std::move(on_signal)](const std::stop_token& stop) {
     const sigset_t waited = stop_set();
     const timespec period{0, 100'000'000};
     for (int count = 0; !stop.stop_requested();) {
-      if (sigtimedwait(&waited, nullptr, &period) > 0) {
-        on_signal(++count);
+      if (const int signal = sigtimedwait(&waited, nullptr, &period); signal > 0) {
+        on_signal(++count, signal);
       }
     }
   });

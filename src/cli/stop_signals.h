@@ -10,8 +10,8 @@ namespace millrace {
 class StopSignals {
  public:
   // on_signal runs for every signal, one after another, with 1 for the first, 2 for the second and
-  // so on.
-  explicit StopSignals(std::function<void(int count)> on_signal);
+  // so on, and SIGINT or SIGTERM.
+  explicit StopSignals(std::function<void(int count, int signal)> on_signal);
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;

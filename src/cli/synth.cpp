@@ -4,17 +4,45 @@
 
 #include <atomic>
 #include <cstdio>
+#include <map>
 
 #include "base/clock.h"
 #include "base/human_bytes.h"
 #include "cli/command.h"
 #include "cli/json_object.h"
+#include "cli/note.h"
 #include "cli/option_set.h"
 #include "cli/progress.h"
 #include "cli/stop_signals.h"
+#include "formats/gguf.h"
 #include "formats/synth.h"
 
 namespace millrace {
+namespace {
+
+// Rows that are no multiple of a type's block have another type, which a benchmark should know.
+void note_other_types(const std::string& path, DType asked) {
+  const auto file = GgufFile::open(path);
+  if (!file) return;
+  int64_t n_all = 0;
+  std::map<std::string, int64_t> n_values;
+  for (const TensorView& tensor : file->tensors()) {
+    if (tensor.n_dims < 2) continue;
+    n_all += tensor.n_values();
+    if (tensor.dtype != asked) n_values[dtype_info(tensor.dtype).name] += tensor.n_values();
+  }
+  for (const auto& [name, n] : n_values) {
+    print_note(
+        "{:.0f} % of the weights are {}: their rows are not a multiple of the {} values of a "
+        "{} block\n",
+        100.0 * static_cast<double>(n) / static_cast<double>(n_all),
+        name,
+        dtype_info(asked).block_size,
+        dtype_info(asked).name);
+  }
+}
+
+}  // namespace
 
 Result<int> synth_command(Arguments arguments) {
   std::string path;
@@ -59,7 +87,7 @@ Result<int> synth_command(Arguments arguments) {
   options.dtype = *dtype;
   options.seed = static_cast<uint64_t>(seed);
   std::atomic<bool> is_stopped{false};
-  const StopSignals signals([&](int) { is_stopped.store(true); });
+  const StopSignals signals([&](int, int) { is_stopped.store(true); });
   const TimePoint begin = Clock::now();
   int64_t n_bytes = 0;
   Progress progress(path);
@@ -83,8 +111,8 @@ Result<int> synth_command(Arguments arguments) {
         .add("seconds", seconds);
     fmt::print("{}\n", object.text());
   } else {
-    fmt::print(
-        stderr, "{}: {} in {:.1f} s\n", path, human_bytes(static_cast<uint64_t>(n_bytes)), seconds);
+    print_note("{}: {} in {:.1f} s\n", path, human_bytes(static_cast<uint64_t>(n_bytes)), seconds);
+    note_other_types(path, options.dtype);
   }
   return 0;
 }

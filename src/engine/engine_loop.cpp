@@ -134,7 +134,10 @@ void EngineLoop::end_overdue() {
   }
   end_some([&](SequenceState& sequence) {
     const double waited = seconds_between(sequence.state->submitted, now_);
-    const bool is_overdue = !sequence.state->has_started && waited > times_.max_queue_seconds;
+    const RequestGroup* group = sequence.request().group.get();
+    const bool has_started =
+        sequence.state->has_started || (group != nullptr && group->has_started);
+    const bool is_overdue = !has_started && waited > times_.max_queue_seconds;
     if (is_overdue) {
       finish(sequence,
              FinishReason::kError,
@@ -155,6 +158,9 @@ void EngineLoop::note_admissions(const StepPlan& plan) {
     if (!sequence.is_admitted) {  // else it comes back from preemption
       sequence.is_admitted = true;
       sequence.state->has_started = true;
+      if (RequestGroup* group = sequence.request().group.get()) {
+        group->has_started = true;
+      }
       sequence.n_cached = plan.spans[i].begin;
       if (sequence.n_cached > 0) {
         add(counters_.cached_tokens, sequence.n_cached);

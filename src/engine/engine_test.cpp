@@ -429,7 +429,11 @@ TEST_F(EngineTest, requests_that_wait_longer_than_allowed_end_with_an_error_that
   options.max_queue_ms = 5;
   TestEngine rig(model_->path(), options);
   std::atomic<bool> is_everybody_there{false};
-  auto first = rig.engine->submit(greedy(20, 50), [&] {
+  Request sent_first = greedy(20, 50);
+  sent_first.group = std::make_shared<RequestGroup>();
+  Request sent_with_it = greedy(10, 5);
+  sent_with_it.group = sent_first.group;
+  auto first = rig.engine->submit(sent_first, [&] {
     if (!is_everybody_there.load()) {
       is_everybody_there.wait(false);
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -441,6 +445,7 @@ TEST_F(EngineTest, requests_that_wait_longer_than_allowed_end_with_an_error_that
   Request several = greedy(10, 5);
   several.n = 2;
   const auto second = rig.submit(several);
+  const auto together = rig.submit(sent_with_it);
   is_everybody_there.store(true);
   is_everybody_there.notify_one();
   for (const auto& [choice, answer] : read_all(*second)) {
@@ -450,6 +455,7 @@ TEST_F(EngineTest, requests_that_wait_longer_than_allowed_end_with_an_error_that
     EXPECT_THAT(answer.finish.error.message, HasSubstr("more than the 5 ms"));
   }
   EXPECT_EQ(read_all(**first).at(0).finish.reason, FinishReason::kLength);
+  EXPECT_EQ(read_all(*together).at(0).finish.reason, FinishReason::kLength);
   expect_all_blocks_free(*rig.engine);
   EXPECT_EQ(rig.ask(greedy(20, 5)).ids.size(), 5U);
 }

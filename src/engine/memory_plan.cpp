@@ -83,11 +83,13 @@ Result<int64_t> affordable_blocks(const MemoryPlanInput& input) {
   const int64_t left = *input.free_bytes - model_bytes - n_asked * input.block_table_bytes;
   if (input.kv_memory && *input.kv_memory > left) {
     return fail(ErrorCode::kResourceExhausted,
-                "--kv-memory of {} was asked for: {} are free, and {} of them are left beside {}",
+                "--kv-memory of {} was asked for: {} are free, and {} of them are left beside {}, "
+                "and {} of tables for so many tokens",
                 human_bytes(static_cast<uint64_t>(*input.kv_memory)),
                 free_text,
                 human_bytes(static_cast<uint64_t>(std::max<int64_t>(left, 0))),
-                sizes_text(input));
+                sizes_text(input),
+                human_bytes(static_cast<uint64_t>(n_asked * input.block_table_bytes)));
   }
   if (input.kv_memory) {
     return n_asked;
@@ -113,14 +115,16 @@ int64_t MemoryPlan::n_sequences_that_fit(int64_t n_tokens) const {
 }
 
 std::string MemoryPlan::describe() const {
-  return fmt::format("weights {}, scratch {}, tables {}, KV {} at {} a token: {} of {} tokens",
-                     human_bytes(static_cast<uint64_t>(weight_bytes)),
-                     human_bytes(static_cast<uint64_t>(scratch_bytes + logits_bytes)),
-                     human_bytes(static_cast<uint64_t>(table_bytes)),
-                     human_bytes(static_cast<uint64_t>(kv_bytes())),
-                     human_bytes(static_cast<uint64_t>(kv_bytes_per_token())),
-                     counted(n_sequences_that_fit(max_model_len), "sequence"),
-                     max_model_len);
+  return fmt::format(
+      "weights {}, scratch {}, tables {}, KV {} in {} at {} a token: {} of {} tokens",
+      human_bytes(static_cast<uint64_t>(weight_bytes)),
+      human_bytes(static_cast<uint64_t>(scratch_bytes + logits_bytes)),
+      human_bytes(static_cast<uint64_t>(table_bytes)),
+      human_bytes(static_cast<uint64_t>(kv_bytes())),
+      kv_type_name(kv_type),
+      human_bytes(static_cast<uint64_t>(kv_bytes_per_token())),
+      counted(n_sequences_that_fit(max_model_len), "sequence"),
+      max_model_len);
 }
 
 Result<MemoryPlan> plan_memory(const MemoryPlanInput& input) {
@@ -151,7 +155,8 @@ Result<MemoryPlan> plan_memory(const MemoryPlanInput& input) {
                 "--max-model-len or raise --kv-memory",
                 wanted_len,
                 human_bytes(static_cast<uint64_t>(blocks_for(wanted_len) * input.block_bytes)),
-                human_bytes(static_cast<uint64_t>(*affordable * input.block_bytes)));
+                human_bytes(static_cast<uint64_t>(
+                    input.kv_memory.value_or(*affordable * input.block_bytes))));
   }
   return plan;
 }

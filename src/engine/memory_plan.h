@@ -52,8 +52,8 @@ struct MemoryPlan {
   int64_t kv_bytes_per_token() const;
   // Sequences of n_tokens that are in memory at once; a block is not shared here.
   int64_t n_sequences_that_fit(int64_t n_tokens) const;
-  // "weights 512 MiB, scratch 20.5 MiB, tables 6.1 MiB, KV 1.2 GiB at 12.5 KiB a token: 4 sequences
-  // of 8192 tokens" (logits count as scratch here).
+  // "weights 512 MiB, scratch 20.5 MiB, tables 6.1 MiB, KV 1.2 GiB in bf16 at 12.5 KiB a token: 4
+  // sequences of 8192 tokens" (logits count as scratch here).
   std::string describe() const;
 };
 

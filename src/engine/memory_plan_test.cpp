@@ -61,8 +61,9 @@ TEST(MemoryPlan, asked_for_memory_is_taken_as_it_is) {
   ASSERT_TRUE(plan) << plan.error().message;
   EXPECT_EQ(plan->n_blocks, 100);
   EXPECT_EQ(plan->total_bytes(), 205 * kMiB);
-  EXPECT_THAT(plan->describe(),
-              testing::HasSubstr("weights 100 MiB, scratch 5.0 MiB, tables 0 B, KV 100 MiB"));
+  EXPECT_THAT(
+      plan->describe(),
+      testing::HasSubstr("weights 100 MiB, scratch 5.0 MiB, tables 0 B, KV 100 MiB in bf16"));
   for (const int64_t bad : {int64_t{-5}, int64_t{0}, int64_t{1}, int64_t{1'025}}) {
     asked.max_model_len = bad;
     const auto refused = plan_memory(asked);

@@ -3,6 +3,7 @@
 // Engine::submit. Any thread.
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +12,12 @@
 #include "sample/sampling_params.h"
 
 namespace millrace {
+
+// Prompts that a client sent together: none has waited too long once one of them has started. Only
+// the engine thread looks inside.
+struct RequestGroup {
+  bool has_started = false;
+};
 
 struct Request {
   std::vector<TokenId> prompt = {};  // at least one token
@@ -39,6 +46,8 @@ struct Request {
   // changes how long the answer takes and never the answer.
   std::vector<TokenId> prediction = {};
   bool is_speculative = true;  // false: every token is computed by itself
+
+  std::shared_ptr<RequestGroup> group = {};  // null: the request is alone
 
   int priority = 0;  // -1000 .. 1000, lower is served first
 };

@@ -290,12 +290,10 @@ std::optional<ApiError> find_mistake(const std::vector<Request>& requests,
   if (n_answers > limits.max_waiting) {
     const std::string_view field = requests.size() > 1 ? prompt_field : "n";
     return ApiError{ApiCode::kInvalidValue,
-                    fmt::format("{}: expected at most {} answers of one request, as many as may "
-                                "wait (--max-waiting), got {} prompts with n = {}: {}",
+                    fmt::format("{}: expected at most {} answers of one request (prompts times n), "
+                                "which is how many this server lets wait, got {}",
                                 field,
                                 limits.max_waiting,
-                                requests.size(),
-                                n,
                                 n_answers),
                     std::string(field)};
   }
@@ -376,7 +374,9 @@ ApiResult<Reply> answer_generation(Call& call,
                                    std::unique_ptr<AnswerWriter> writer) {
   Engine& engine = *call.service.engine();
   std::vector<Request> requests(prompts.size(), fields.request);
+  const auto group = std::make_shared<RequestGroup>();
   for (size_t i = 0; i < prompts.size(); ++i) {
+    requests[i].group = group;
     requests[i].prompt = std::move(prompts[i]);
   }
   if (auto mistake = find_mistake(requests, fields, engine.limits(), prompt_field)) {

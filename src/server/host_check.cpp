@@ -38,6 +38,21 @@ bool is_local_name(std::string_view name) {
          is_address(std::string(name));
 }
 
+bool is_origin(std::string_view text) {
+  const size_t scheme_end = text.find("://");
+  if (scheme_end == std::string_view::npos || scheme_end == 0) {
+    return false;
+  }
+  const auto is_of = [](std::string_view part, std::string_view others) {
+    return std::ranges::all_of(part, [&](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+             others.find(c) != std::string_view::npos;
+    });
+  };
+  const std::string_view host = text.substr(scheme_end + 3);
+  return !host.empty() && is_of(text.substr(0, scheme_end), "+-.") && is_of(host, "-._:[]");
+}
+
 bool is_loopback_address(std::string_view address) {
   std::array<unsigned char, 4> bytes{};
   if (::inet_pton(AF_INET, std::string(address).c_str(), bytes.data()) == 1) {

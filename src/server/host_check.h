@@ -18,4 +18,7 @@ bool is_local_name(std::string_view name);
 
 bool is_loopback_address(std::string_view address);
 
+// As a browser's Origin header has it: scheme://host, perhaps with a port, and nothing behind.
+bool is_origin(std::string_view text);
+
 }  // namespace millrace

@@ -30,6 +30,24 @@ TEST(HostCheck, only_names_that_nobody_else_can_own_are_local) {
   }
 }
 
+TEST(HostCheck, origins_are_a_scheme_and_a_host_and_nothing_behind) {
+  for (const char* origin :
+       {"https://app.example", "http://localhost:3000", "http://[::1]:8080", "app://obsidian.md"}) {
+    EXPECT_TRUE(is_origin(origin)) << origin;
+  }
+  for (const char* text : {"",
+                           "foo",
+                           "app.example",
+                           "https://",
+                           "://a",
+                           "http://a.b/x",
+                           "http://a b",
+                           "HTTPS://a",
+                           "https://user@a"}) {
+    EXPECT_FALSE(is_origin(text)) << text;
+  }
+}
+
 TEST(HostCheck, loopback_addresses) {
   EXPECT_TRUE(is_loopback_address("127.0.0.1"));
   EXPECT_TRUE(is_loopback_address("127.1.2.3"));

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "engine/engine.h"
 #include "server/answer_id.h"
+#include "server/foreign_paths.h"
 #include "server/host_check.h"
 #include "server/routes.h"
 
@@ -204,8 +205,12 @@ std::optional<HttpResponse> Service::admit(const HttpRequest& head) {
     return preflight(head, "GET, HEAD, POST, OPTIONS");
   }
   if (match.allow.empty()) {
+    const std::string_view here = instead_of(head.path);
     return refuse({ApiCode::kUnknownUrl,
-                   fmt::format("there is no {} here", head.path.substr(0, kShownBytes))});
+                   fmt::format("there is no {} here{}{}",
+                               head.path.substr(0, kShownBytes),
+                               here.empty() ? "" : ": ",
+                               here)});
   }
   if (head.method == "OPTIONS") {
     return preflight(head, match.allow);

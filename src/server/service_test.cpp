@@ -77,6 +77,9 @@ TEST(Service, errors_have_the_shape_of_openai) {
   EXPECT_EQ(unknown["error"]["type"], "not_found_error");
   EXPECT_EQ(unknown["error"]["code"], "unknown_url");
   EXPECT_TRUE(unknown["error"]["param"].is_null());
+  EXPECT_EQ(unknown["error"]["message"], "there is no /v2/x here");
+  const auto foreign = nlohmann::json::parse(send(service, request("GET", "/api/generate")).body);
+  EXPECT_EQ(foreign["error"]["message"], "there is no /api/generate here: POST /v1/completions");
   const Exchange wrong_method = send(service, request("DELETE", "/v1/models"));
   EXPECT_EQ(wrong_method.status, 405);
   EXPECT_EQ(wrong_method.header("Allow"), "GET, HEAD, OPTIONS");

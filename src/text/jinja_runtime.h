@@ -22,7 +22,7 @@ struct TemplateLimits {
   uint64_t max_bytes = uint64_t{512} << 20;  // made by all string and list operations together
   int max_calls = 64;                        // macros inside each other
   int max_nesting = 2500;                    // expressions and statements inside each other
-  std::chrono::milliseconds max_time{2000};
+  std::chrono::milliseconds max_time{2000};  // of processor time: the machine's load is no reason
 };
 
 class Runtime {
@@ -52,7 +52,7 @@ class Runtime {
 
   TemplateLimits limits_;
   CivilTime now_;
-  std::chrono::steady_clock::time_point deadline_;
+  std::chrono::nanoseconds deadline_;  // of this thread's processor time
   int64_t steps_ = 0;
   int64_t next_check_ = 0;
   uint64_t bytes_ = 0;

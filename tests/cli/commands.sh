@@ -123,6 +123,12 @@ for lost in "inspect demo --json" "run demo -p hi -n 3" "--version"; do
   grep -q 'standard output' err || fail "$lost: $(cat err)"
 done
 timeout 20 "$millrace" run demo -n 5 <&- 2>/dev/null || fail "run without standard input"
+"$millrace" run demo -p hi -n 3 >out 2>/dev/full || fail "run with a full standard error: status $?"
+[ -s out ] || fail "run with a full standard error: no text"
+status=0
+"$millrace" nope 2>/dev/full || status=$?
+[ "$status" = 1 ] || fail "an error that cannot be written ends with status $status"
+if "$millrace" inspect demo >&- 2>err; then fail "a closed standard output went unnoticed"; fi
 tell=(run demo -p "Tell me a story." -n 60)
 for sampling in "--temperature 0" "--temperature 0.8 --seed 7"; do
   # shellcheck disable=SC2086
@@ -192,11 +198,26 @@ import json
 first, again, kind = [json.loads(line)["prompt_tokens"] for line in open("chat")]
 assert first == again and len(kind) > len(first)
 PYTHON
-"$millrace" run demo -p "Tell me a story." -n 1900 --ignore-eos -t 1 --json >long.json 2>/dev/null &
-sleep 0.5
-kill -TERM $!
-wait $! || fail "a stop signal: status $?"
-grep -q '"finish_reason":"cancelled"' long.json || fail "a stop signal did not end the answer"
+for signal in INT TERM; do
+  "$millrace" run demo -p 'Tell me a story.' --ignore-eos -q -t 1 >half.txt 2>err &
+  pid=$!
+  for _ in $(seq 100); do [ -s half.txt ] && break; sleep 0.1; done
+  kill -s "$signal" "$pid"
+  status=0
+  wait "$pid" || status=$?
+  case "$signal $status" in
+    "INT 130" | "TERM 143") ;;
+    *) fail "run ended by SIG$signal with status $status: $(cat err)" ;;
+  esac
+done
+expect_error 'as https://app.example' serve demo --allow-origin foo
+expect_error 'without spaces' serve demo --alias ''
+expect_error 'did you mean demo' run demo.gguf -p hi
+expect_error 'fetch a GGUF file yourself' run owner/name -p hi
+expect_error 'fetch a GGUF file yourself' run https://models.example/a.gguf -p hi
+"$millrace" synth small.gguf --shape smollm2-135m --type Q4_K 2>err || fail "synth: $(cat err)"
+grep -q 'Q5_0: their rows are not a multiple of the 256' err || fail "synth says nothing of it: $(cat err)"
+rm small.gguf
 expect_error 'needs a MODEL' bench
 expect_error 'expected auto, ngram, draft or off' run demo -p hi --speculate yes
 expect_error 'needs a model: --draft' run demo -p hi --speculate draft
