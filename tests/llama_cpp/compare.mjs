@@ -141,7 +141,7 @@ python('all-logits', ...jobs.flatMap(({ path, name, texts }) =>
 let failures = 0;
 for (const job of jobs) {
   job.texts.forEach(({ tokens }, text) =>
-    execFileSync(dump, [job.path, out(job.name, text, 'ours'), '2', '512', ...tokens.map(String)]));
+    execFileSync(dump, [job.path, out(job.name, text, 'ours'), '2', '512', 'default', ...tokens.map(String)]));
   const read = (who) => job.texts.map((_, text) => f32(out(job.name, text, who)));
   if (!judge(job, read('ours'), read('reference'))) failures++;
 }

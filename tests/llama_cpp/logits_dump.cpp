@@ -1,17 +1,19 @@
 // Runs the decoder on token ids, for comparisons with other implementations:
 //
-//   logits_dump MODEL.gguf OUT.f32 THREADS CHUNK ID...
+//   logits_dump MODEL.gguf OUT.f32 THREADS CHUNK KV_TYPE ID...
 //
-// writes the logits of every position, f32 [n_ids, n_vocab].
+// writes the logits of every position, f32 [n_ids, n_vocab]. KV_TYPE: as --kv-type, or "default".
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "base/worker_pool.h"
 #include "formats/gguf.h"
+#include "kernels/kv_type_name.h"
 #include "model/model.h"
 
 namespace millrace {
@@ -22,12 +24,22 @@ int fail_with(const Error& error) {
   return 1;
 }
 
-int dump(
-    const char* path, const char* out_path, int n_threads, size_t chunk, std::vector<TokenId> ids) {
+int dump(const char* path,
+         const char* out_path,
+         int n_threads,
+         size_t chunk,
+         const std::string& kv_name,
+         std::vector<TokenId> ids) {
   const auto file = GgufFile::open(path);
   if (!file) return fail_with(file.error());
   WorkerPool pool(n_threads);
-  const auto model = Model::load(*file, {.pool = &pool, .max_batch_tokens = int(chunk)});
+  LoadOptions options{.pool = &pool, .max_batch_tokens = int(chunk)};
+  if (kv_name != "default") {
+    const auto type = kv_type_from_name(kv_name);
+    if (!type) return fail_with(type.error());
+    options.kv_type = *type;
+  }
+  const auto model = Model::load(*file, options);
   if (!model) return fail_with(model.error());
   const ModelSpec& spec = (*model)->spec();
   for (const TokenId id : ids) {
@@ -60,15 +72,16 @@ int dump(
 }  // namespace millrace
 
 int main(int argc, char** argv) {
-  if (argc < 6) {
-    std::fprintf(stderr, "usage: logits_dump MODEL.gguf OUT.f32 THREADS CHUNK ID...\n");
+  if (argc < 7) {
+    std::fprintf(stderr, "usage: logits_dump MODEL.gguf OUT.f32 THREADS CHUNK KV_TYPE ID...\n");
     return 1;
   }
   std::vector<millrace::TokenId> ids;
-  for (int i = 5; i < argc; ++i) ids.push_back(std::atoi(argv[i]));
+  for (int i = 6; i < argc; ++i) ids.push_back(std::atoi(argv[i]));
   return millrace::dump(argv[1],
                         argv[2],
                         std::max(1, std::atoi(argv[3])),
                         size_t(std::max(1, std::atoi(argv[4]))),
+                        argv[5],
                         std::move(ids));
 }
