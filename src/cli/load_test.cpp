@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdio>
 #include <fstream>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -72,8 +73,11 @@ class LoadTest : public testing::Test {
         reply.response.body = R"({"error":{"message":"queue full"}})";
       } else {
         ++n_answered_;
-        last_body_ = request.body;
-        last_path_ = request.path;
+        {
+          const std::lock_guard lock(last_mutex_);  // several I/O threads answer
+          last_body_ = request.body;
+          last_path_ = request.path;
+        }
         reply.streams = true;
         reply.source =
             std::make_unique<ScriptedSource>(wake, pieces, std::chrono::milliseconds(pause_ms_));
@@ -104,6 +108,7 @@ class LoadTest : public testing::Test {
   int pause_ms_ = 1;
   std::atomic<int> n_not_ready_{0};
   std::atomic<int> n_answered_{0};
+  std::mutex last_mutex_;
   std::string last_body_;
   std::string last_path_;
   std::string printed_;
