@@ -17,6 +17,7 @@ DraftModel::DraftModel(std::unique_ptr<Model> model,
       workers_(workers),
       n_vocab_(n_vocab),
       row_stride_(model_->spec().n_vocab) {
+  uses_.resize(static_cast<size_t>(kv_.n_blocks()), BlockUse::kNone);
   MR_CHECK(n_vocab > 0 && n_vocab <= row_stride_, "vocabulary {} row {}", n_vocab, row_stride_);
   for (int worker = 0; worker < workers.size(); ++worker) {
     samplers_.emplace_back(model_->isa(), n_vocab);
@@ -36,6 +37,26 @@ void DraftModel::compute(std::span<const Span> spans) {
   model_->forward({.spans = spans_}, kv_, {});
 }
 
+// May the task compute its next n tokens beside those that are in the batch already? Sequences
+// share blocks of a common beginning, which this model may know for neither of them: one writes a
+// block then, and no other reads or writes it in the same pass.
+bool DraftModel::joins_batch(const DraftTask& task, int64_t n) {
+  const auto n_read = static_cast<size_t>((task.n_computed + n + kBlockTokens - 1) / kBlockTokens);
+  const auto first_written = static_cast<size_t>(task.n_computed / kBlockTokens);
+  for (size_t i = 0; i < n_read; ++i) {
+    const BlockUse other = uses_[task.blocks[i]];
+    if (other == BlockUse::kWritten || (other == BlockUse::kRead && i >= first_written)) {
+      return false;
+    }
+  }
+  for (size_t i = 0; i < n_read; ++i) {
+    const BlockId block = task.blocks[i];
+    uses_[block] = i >= first_written ? BlockUse::kWritten : BlockUse::kRead;
+    used_.push_back(block);
+  }
+  return true;
+}
+
 void DraftModel::catch_up(std::span<DraftTask> tasks) {
   int64_t n_left = model_->max_batch_tokens();
   behind_.clear();
@@ -51,6 +72,10 @@ void DraftModel::catch_up(std::span<DraftTask> tasks) {
     const auto begin = static_cast<size_t>(task.n_computed);
     const int64_t n_behind = std::ssize(task.tokens) - 1 - task.n_computed;
     const int64_t n = std::min(n_behind, n_left);
+    if (n > 0 && !joins_batch(task, n)) {
+      task.n_wanted = 0;
+      continue;
+    }
     behind_.push_back({.tokens = task.tokens.subspan(begin, static_cast<size_t>(n)),
                        .position = task.n_computed,
                        .blocks = task.blocks});
@@ -59,6 +84,10 @@ void DraftModel::catch_up(std::span<DraftTask> tasks) {
     n_left -= n;
   }
   compute(behind_);
+  for (const BlockId block : used_) {
+    uses_[block] = BlockUse::kNone;
+  }
+  used_.clear();
 }
 
 // The token behind the latest one of every active task; a task whose row is broken ends.

@@ -47,15 +47,19 @@ class DraftModel {
   void compute(std::span<const Span> spans);
 
   // Brings each task's KV up to all its tokens but the last. At most max_batch_tokens in all, since
-  // everybody waits meanwhile; a task that is still behind, or beyond the window, wants none now. A
-  // position whose KV is wrong (cached by a sequence that had ended before this model saw it) costs
-  // acceptance and nothing else.
+  // everybody waits meanwhile; a task that is still behind, or beyond the window, or that shares
+  // what it lacks with one that is computing it, wants none now. A position whose KV is wrong
+  // (cached by a sequence that had ended before this model saw it) costs acceptance and nothing
+  // else.
   void catch_up(std::span<DraftTask> tasks);
 
   // Drafts one token after the other for all tasks at once, after catch_up().
   void draft(std::span<DraftTask> tasks);
 
  private:
+  enum class BlockUse : uint8_t { kNone, kRead, kWritten };
+
+  bool joins_batch(const DraftTask& task, int64_t n);
   int64_t n_window() const { return model_->spec().context_length; }
   void draw(std::span<DraftTask> tasks);
 
@@ -68,6 +72,8 @@ class DraftModel {
   std::vector<float> logits_;      // [tasks, row_stride]
   std::vector<Span> spans_;
   std::vector<Span> behind_;     // of catch_up()
+  std::vector<BlockUse> uses_;   // of every block, by the spans in behind_
+  std::vector<BlockId> used_;    // blocks of another use than none
   std::vector<size_t> active_;   // tasks of spans_
   std::vector<TokenId> latest_;  // of each task
 };
