@@ -39,7 +39,9 @@ std::string overview() {
          "millrace COMMAND --help shows the options of a command, --version the version.\n"
          "Results go to standard output, all else to standard error. Exit status: 0, or 1 with "
          "one\n"
-         "line on standard error that says what is wrong.\n";
+         "line on standard error that says what is wrong; 128 and the signal's number when a "
+         "signal\n"
+         "cut the answer of run -p off.\n";
 }
 
 int report(const Error& error) {

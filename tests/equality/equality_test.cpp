@@ -395,6 +395,7 @@ INSTANTIATE_TEST_SUITE_P(Types,
                          Equality,
                          testing::Values(Formats{DType::kF32, {}},
                                          Formats{DType::kQ8_0, {}},
+                                         Formats{DType::kQ4_K, {}},
                                          Formats{DType::kQ4_K, KvType::kInt8}),
                          [](const auto& info) {
                            const std::string kv =
