@@ -5,7 +5,8 @@
 //   Activation                      the record of one 128-k block of a row
 //   Block                           128 k of one panel made ready: codes and scales of 32 rows
 //   prepare(panel, k, n_k, block)   fills a Block from the panel bytes for k .. k + n_k
-//   kUnpacks, unpack(block)         leaves the codes as bytes in the block, if that differs
+//   kUnpacks, unpack(block)         leaves codes as bytes and scales as floats in the block, where
+//                                   the panel has them otherwise
 //   tile<kVectors, kRows, kDirect>  sums[row][lane] += over the block, for kVectors registers of
 //                                   panel rows by kRows activation rows; direct: unpacks weights in
 //                                   registers, else reads what unpack() left, once for all tiles
@@ -23,15 +24,26 @@ namespace {
 constexpr int kMaxPassRows = 64;
 constexpr int64_t kPassBytes = 256 << 10;
 
-// How far ahead of the codes being read the next ones are asked for. The processor's own prefetch
-// falls behind while a tile computes; farther or nearer gave less.
-constexpr int kPrefetchBytes = 1024;
+// How far ahead of a panel's bytes the next ones are asked for. The processor's own prefetch runs
+// ahead only of reads in the order of the panel, and too little of those of a tile that computes
+// much. Measured for codes of 8 bits and for those that have to be unpacked; nearer and farther
+// gave less.
+constexpr int kBytesAhead = 1024;
+constexpr int kPlanesAhead = 2048;
 
-// Once per cache line of a panel's stream: at register v of a tile.
-template <class V>
+// At the first register v of a tile that reads a cache line.
+template <class V, int kAhead>
 MR_INLINE void prefetch_codes(const uint8_t* codes, int v) {
   if (v * 4 * V::kWidth % 64 == 0) {
-    __builtin_prefetch(codes + kPrefetchBytes);
+    __builtin_prefetch(codes + kAhead);
+  }
+}
+
+// What lies in front of the codes of a block.
+template <int kBytes>
+MR_INLINE void prefetch_header(const uint8_t* header) {
+  MR_UNROLL for (int at = 0; at < kBytes; at += 64) {
+    __builtin_prefetch(header + at + kPlanesAhead);
   }
 }
 

@@ -31,36 +31,36 @@ struct Chosen<false, A, B> {
 template <bool kFirst, class A, class B>
 using Choose = typename Chosen<kFirst, A, B>::Type;
 
-// Reads the codes of quad kQuad of the kStep-th kGroup values of a group of 32, for one register of
-// rows: register v of a tile, from `lane` on. kPrefetch: they come from the panel.
-template <class V, int kGroup, bool kPrefetch>
-struct ByteCodes {
+// Reads what a block has for one register of rows, from `lane` on: scale and offset of a step, and
+// the codes of quad kQuad of the kStep-th kGroup values of a group of 32.
+template <class V, int kGroup>
+struct BlockReader {
+  template <class Block>
+  MR_INLINE static typename V::F scale(const Block& block, int step, int lane) {
+    return V::load(&block.scales[step][lane]);
+  }
+  template <class Block>
+  MR_INLINE static typename V::F offset(const Block& block, int step, int lane) {
+    return V::load(&block.offsets[step][lane]);
+  }
+
   template <int kStep, int kQuad, class Block>
-  MR_INLINE static typename V::I load(const Block& block, int group, int lane, int v) {
+  MR_INLINE static typename V::I load(const Block& block, int group, int lane, int /*v*/) {
     constexpr int kAt = kStep * (kGroup / 4) + kQuad;
-    const uint8_t* from =
-        block.codes + group * block.group_bytes + kAt * (4 * kPanelRows) + 4 * lane;
-    if constexpr (kPrefetch) {
-      prefetch_codes<V>(from, v);
-    }
-    return V::load_i(from);
+    return V::load_i(block.codes + group * block.group_bytes + kAt * (4 * kPanelRows) + 4 * lane);
   }
 };
 
 // kShift: the code of weight zero is 1 << kShift; with offsets it is 0 and kShift unused.
-// DirectCodes reads codes for direct tiles, ByteCodes what was unpacked.
-template <class V,
-          int kGroup,
-          int kShift,
-          bool kHasOffsets,
-          class DirectCodes = ByteCodes<V, kGroup, true>>
+// DirectReader reads for direct tiles, BlockReader what was unpacked. Register v of a tile.
+template <class V, int kGroup, int kShift, bool kHasOffsets, class DirectReader>
 struct Int16Tile {
   using Activation = Int16Block;
 
   template <int kVectors, int kRows, bool kDirect, class Block>
   MR_INLINE static void tile(const Block& block, int lane, const TileRows& rows) {
     using F = typename V::F;
-    using Codes = Choose<kDirect, DirectCodes, ByteCodes<V, kGroup, false>>;
+    using Reader = Choose<kDirect, DirectReader, BlockReader<V, kGroup>>;
     F total[kVectors][kRows];
     MR_UNROLL for (int v = 0; v < kVectors; ++v) {
       MR_UNROLL for (int r = 0; r < kRows; ++r) {
@@ -68,9 +68,9 @@ struct Int16Tile {
       }
     }
     for (int group = 0; group < block.n_groups; ++group) {
-      add_step<Codes, 0>(total, block, group, lane, rows);
+      add_step<Reader, 0>(total, block, group, lane, rows);
       if constexpr (kSteps == 2) {
-        add_step<Codes, 1>(total, block, group, lane, rows);
+        add_step<Reader, 1>(total, block, group, lane, rows);
       }
     }
     MR_UNROLL for (int r = 0; r < kRows; ++r) {
@@ -85,7 +85,7 @@ struct Int16Tile {
  private:
   static constexpr int kSteps = 32 / kGroup;
 
-  template <class Codes, int kStep, int kVectors, int kRows, class Block>
+  template <class Reader, int kStep, int kVectors, int kRows, class Block>
   MR_INLINE static void add_step(typename V::F (&total)[kVectors][kRows],
                                  const Block& block,
                                  int group,
@@ -100,15 +100,15 @@ struct Int16Tile {
         sum[v][r] = start;
       }
     }
-    add_quads<Codes, kStep, 0>(sum, block, group, lane, rows);
+    add_quads<Reader, kStep, 0>(sum, block, group, lane, rows);
     MR_UNROLL for (int v = 0; v < kVectors; ++v) {
-      const auto scale = V::load(&block.scales[step][lane + v * V::kWidth]);
+      const auto scale = Reader::scale(block, step, lane + v * V::kWidth);
       MR_UNROLL for (int r = 0; r < kRows; ++r) {
         total[v][r] = V::fma(V::to_float(sum[v][r]), scale, total[v][r]);
       }
     }
     if constexpr (kHasOffsets) {
-      add_offsets(total, block, step, lane, rows);
+      add_offsets<Reader>(total, block, step, lane, rows);
     }
   }
 
@@ -127,7 +127,7 @@ struct Int16Tile {
   }
 
   // Quad kQuad of the step and those after it.
-  template <class Codes, int kStep, int kQuad, int kVectors, int kRows, class Block>
+  template <class Reader, int kStep, int kQuad, int kVectors, int kRows, class Block>
   MR_INLINE static void add_quads(typename V::I (&sum)[kVectors][kRows],
                                   const Block& block,
                                   int group,
@@ -137,7 +137,7 @@ struct Int16Tile {
     I even[kVectors];
     I odd[kVectors];
     MR_UNROLL for (int v = 0; v < kVectors; ++v) {
-      const I code = Codes::template load<kStep, kQuad>(block, group, lane + v * V::kWidth, v);
+      const I code = Reader::template load<kStep, kQuad>(block, group, lane + v * V::kWidth, v);
       even[v] = V::even_bytes(code);
       odd[v] = V::odd_bytes(code);
     }
@@ -152,11 +152,11 @@ struct Int16Tile {
       }
     }
     if constexpr (kQuad + 1 < kGroup / 4) {
-      add_quads<Codes, kStep, kQuad + 1>(sum, block, group, lane, rows);
+      add_quads<Reader, kStep, kQuad + 1>(sum, block, group, lane, rows);
     }
   }
 
-  template <int kVectors, int kRows, class Block>
+  template <class Reader, int kVectors, int kRows, class Block>
   MR_INLINE static void add_offsets(typename V::F (&total)[kVectors][kRows],
                                     const Block& block,
                                     int step,
@@ -165,27 +165,44 @@ struct Int16Tile {
     MR_UNROLL for (int r = 0; r < kRows; ++r) {
       const auto minus_sum = V::to_float(sum_of(record<Activation>(rows, r), step));
       MR_UNROLL for (int v = 0; v < kVectors; ++v) {
-        const auto offset = V::load(&block.offsets[step][lane + v * V::kWidth]);
+        const auto offset = Reader::offset(block, step, lane + v * V::kWidth);
         total[v][r] = V::fnma(minus_sum, offset, total[v][r]);
       }
     }
   }
 };
 
+// Straight from the panel, in the order in which it lies.
 template <class V>
-struct Q8_0Panel : Int16Tile<V, 32, 7, false> {
+struct Q8_0Reader {
+  template <class Block>
+  MR_INLINE static typename V::F scale(const Block& block, int group, int lane) {
+    return V::load_f16(block.codes + group * block.group_bytes + 2 * (lane - kPanelRows));
+  }
+  template <int kStep, int kQuad, class Block>
+  MR_INLINE static typename V::I load(const Block& block, int group, int lane, int v) {
+    const uint8_t* from =
+        block.codes + group * block.group_bytes + kQuad * (4 * kPanelRows) + 4 * lane;
+    prefetch_codes<V, kBytesAhead>(from, v);
+    return V::load_i(from);
+  }
+};
+
+template <class V>
+struct Q8_0Panel : Int16Tile<V, 32, 7, false, Q8_0Reader<V>> {
   using Block = ByteBlock<32, false>;
-  static constexpr bool kUnpacks = false;
+  static constexpr bool kUnpacks = true;
 
   MR_INLINE static void prepare(const uint8_t* panel, int64_t k, int n_k, Block& block) {
     constexpr int kBytes = kPanelInfo[static_cast<int>(PanelFormat::kQ8_0)].block_bytes;
-    const uint8_t* from = panel + k / 32 * kBytes;
-    block.codes = from + 2 * kPanelRows;
+    block.codes = panel + k / 32 * kBytes + 2 * kPanelRows;
     block.group_bytes = kBytes;
     block.n_groups = n_k / 32;
-    for (int g = 0; g < block.n_groups; ++g) {
-      for (int row = 0; row < kPanelRows; row += V::kWidth) {
-        V::store(&block.scales[g][row], V::load_f16(from + g * kBytes + 2 * row));
+  }
+  MR_INLINE static void unpack(Block& block) {
+    for (int group = 0; group < block.n_groups; ++group) {
+      for (int lane = 0; lane < kPanelRows; lane += V::kWidth) {
+        V::store(&block.scales[group][lane], Q8_0Reader<V>::scale(block, group, lane));
       }
     }
   }

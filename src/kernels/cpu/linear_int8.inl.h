@@ -66,7 +66,7 @@ MR_INLINE void add_direct(typename V::Quads (&sum)[kVectors][kRows],
   MR_UNROLL for (int quad = 0; quad < 4; ++quad) {
     MR_UNROLL for (int v = 0; v < kVectors; ++v) {
       const uint8_t* at = nibbles + quad * (4 * kPanelRows) + v * (4 * V::kWidth);
-      prefetch_codes<V>(at, v);
+      prefetch_codes<V, kPlanesAhead>(at, v);
       const I both = V::load_i(at);
       const I low = V::and_i(both, mask);
       const I high = V::and_i(V::template shift_right<4>(both), mask);
@@ -107,17 +107,18 @@ struct Q4_0Panel {
 
   MR_INLINE static void prepare(const uint8_t* panel, int64_t k, int n_k, Block& block) {
     constexpr int kBytes = kPanelInfo[static_cast<int>(PanelFormat::kQ4_0)].block_bytes;
-    const uint8_t* from = panel + k / 32 * kBytes;
-    block.nibbles = from + 2 * kPanelRows;
+    block.nibbles = panel + k / 32 * kBytes + 2 * kPanelRows;
     block.group_bytes = kBytes;
     block.n_groups = n_k / 32;
+  }
+  MR_INLINE static void unpack(Block& block) {
+    unpack_groups<V>(block);
     for (int g = 0; g < block.n_groups; ++g) {
-      for (int row = 0; row < kPanelRows; row += V::kWidth) {
-        V::store(&block.scales[g][row], V::load_f16(from + g * kBytes + 2 * row));
+      for (int lane = 0; lane < kPanelRows; lane += V::kWidth) {
+        V::store(&block.scales[g][lane], panel_scale(block, g, lane));
       }
     }
   }
-  MR_INLINE static void unpack(Block& block) { unpack_groups<V>(block); }
 
   template <int kVectors, int kRows, bool kDirect>
   MR_INLINE static void tile(const Block& block, int lane, const TileRows& rows) {
@@ -136,7 +137,8 @@ struct Q4_0Panel {
         const F row_scale = V::set1(row.scales[g]);
         const auto eight_sums = V::template shift_left<3>(V::broadcast(&row.sums[g]));
         MR_UNROLL for (int v = 0; v < kVectors; ++v) {
-          const F scale = V::mul(V::load(&block.scales[g][lane + v * V::kWidth]), row_scale);
+          const F weight_scale = scale_of<kDirect>(block, g, lane + v * V::kWidth);
+          const F scale = V::mul(weight_scale, row_scale);
           const auto exact = V::sub_i(V::quads_sum(sum[v][r]), eight_sums);
           total[v][r] = V::fma(V::to_float(exact), scale, total[v][r]);
         }
@@ -146,6 +148,19 @@ struct Q4_0Panel {
       MR_UNROLL for (int v = 0; v < kVectors; ++v) {
         V::store(rows.sums + r * kPanelRows + lane + v * V::kWidth, total[v][r]);
       }
+    }
+  }
+
+ private:
+  MR_INLINE static typename V::F panel_scale(const Block& block, int g, int lane) {
+    return V::load_f16(block.nibbles + g * block.group_bytes + 2 * (lane - kPanelRows));
+  }
+  template <bool kDirect>
+  MR_INLINE static typename V::F scale_of(const Block& block, int g, int lane) {
+    if constexpr (kDirect) {
+      return panel_scale(block, g, lane);
+    } else {
+      return V::load(&block.scales[g][lane]);
     }
   }
 };
@@ -172,6 +187,7 @@ struct Q4_KPanel {
     const uint8_t* low = from + 4 * kPanelRows + half * 4 * kPanelRows;
     const uint8_t* high = from + 12 * kPanelRows;
     if (half == 0) {
+      prefetch_header<16 * kPanelRows>(from);
       prepare_scales<0>(low, high, block);
     } else {
       prepare_scales<4>(low, high, block);

@@ -31,9 +31,9 @@ struct PlaneBlock : ByteBlock<kGroup, kHasOffsets> {
   alignas(64) uint8_t unpacked[kActivationBlock * kPanelRows];
 };
 
-// As ByteCodes, from the planes.
+// As BlockReader, with the codes from the planes.
 template <class V, Planes kPlanes, int kGroup>
-struct PlaneCodes {
+struct PlaneReader : BlockReader<V, kGroup> {
   template <int kStep, int kQuad, class Block>
   MR_INLINE static typename V::I load(const Block& block, int group, int lane, int v) {
     constexpr int kAt = kStep * (kGroup / 4) + kQuad;  // of eight quads
@@ -65,25 +65,44 @@ struct PlaneCodes {
   template <int kLine, bool kIsFirst>
   MR_INLINE static typename V::I load_line(const uint8_t* from, int v) {
     const uint8_t* line = from + kLine * (4 * kPanelRows);
-    if constexpr (kIsFirst) prefetch_codes<V>(line, v);
+    if constexpr (kIsFirst) prefetch_codes<V, kPlanesAhead>(line, v);
     return V::load_i(line);
   }
 };
 
-template <class V, Planes kPlanes, int kGroup, int kShift, bool kHasOffsets>
-struct PlanePanel : Int16Tile<V, kGroup, kShift, kHasOffsets, PlaneCodes<V, kPlanes, kGroup>> {
+// With scales, and offsets, of a group as f16 right in front of its planes.
+template <class V, Planes kPlanes, int kHeader>
+struct Plane32Reader : PlaneReader<V, kPlanes, 32> {
+  template <class Block>
+  MR_INLINE static typename V::F scale(const Block& block, int group, int lane) {
+    return V::load_f16(block.planes + group * block.plane_bytes - kHeader + 2 * lane);
+  }
+  template <class Block>
+  MR_INLINE static typename V::F offset(const Block& block, int group, int lane) {
+    return V::load_f16(block.planes + group * block.plane_bytes + 2 * (lane - kPanelRows));
+  }
+};
+
+template <class V,
+          Planes kPlanes,
+          int kGroup,
+          int kShift,
+          bool kHasOffsets,
+          class DirectReader = PlaneReader<V, kPlanes, kGroup>>
+struct PlanePanel : Int16Tile<V, kGroup, kShift, kHasOffsets, DirectReader> {
   using Block = PlaneBlock<kGroup, kHasOffsets>;
   static constexpr bool kUnpacks = true;
 
-  MR_INLINE static void unpack(Block& block) {
+  MR_INLINE static void unpack(Block& block) { unpack_codes(block); }
+
+ protected:
+  MR_INLINE static void unpack_codes(Block& block) {
     for (int group = 0; group < block.n_groups; ++group) {
       for (int lane = 0; lane < kPanelRows; lane += V::kWidth) {
         unpack_quads<0>(block, group, lane);
       }
     }
   }
-
- protected:
   MR_INLINE static void point_at(const uint8_t* planes,
                                  int64_t plane_bytes,
                                  int n_groups,
@@ -100,30 +119,43 @@ struct PlanePanel : Int16Tile<V, kGroup, kShift, kHasOffsets, PlaneCodes<V, kPla
   MR_INLINE static void unpack_quads(Block& block, int group, int lane) {
     uint8_t* to = block.unpacked + group * block.group_bytes;
     V::store_i(to + kQuad * (4 * kPanelRows) + 4 * lane,
-               PlaneCodes<V, kPlanes, 32>::template load<0, kQuad>(block, group, lane, 0));
+               PlaneReader<V, kPlanes, 32>::template load<0, kQuad>(block, group, lane, 0));
     if constexpr (kQuad < 7) {
       unpack_quads<kQuad + 1>(block, group, lane);
     }
   }
 };
 
+// Of the f16 values in front of the planes of 32 k.
+constexpr int plane32_header(bool has_offsets) {
+  return (has_offsets ? 4 : 2) * kPanelRows;
+}
+
 // Blocks of 32 k that begin with f16 scales, and offsets if the type has them. kShift: as
 // Int16Tile.
 template <class V, PanelFormat kFormat, Planes kPlanes, int kShift, bool kHasOffsets>
-struct Plane32Panel : PlanePanel<V, kPlanes, 32, kShift, kHasOffsets> {
+struct Plane32Panel : PlanePanel<V,
+                                 kPlanes,
+                                 32,
+                                 kShift,
+                                 kHasOffsets,
+                                 Plane32Reader<V, kPlanes, plane32_header(kHasOffsets)>> {
   using Block = PlaneBlock<32, kHasOffsets>;
+  using Reader = Plane32Reader<V, kPlanes, plane32_header(kHasOffsets)>;
 
   MR_INLINE static void prepare(const uint8_t* panel, int64_t k, int n_k, Block& block) {
     constexpr int kBytes = kPanelInfo[static_cast<int>(kFormat)].block_bytes;
-    constexpr int kHeader = (kHasOffsets ? 4 : 2) * kPanelRows;
+    constexpr int kHeader = plane32_header(kHasOffsets);
     static_assert(kBytes == kHeader + kPlanes.group_bytes());
-    const uint8_t* from = panel + k / 32 * kBytes;
-    Plane32Panel::point_at(from + kHeader, kBytes, n_k / 32, block);
-    for (int g = 0; g < block.n_groups; ++g, from += kBytes) {
-      for (int row = 0; row < kPanelRows; row += V::kWidth) {
-        V::store(&block.scales[g][row], V::load_f16(from + 2 * row));
+    Plane32Panel::point_at(panel + k / 32 * kBytes + kHeader, kBytes, n_k / 32, block);
+  }
+  MR_INLINE static void unpack(Block& block) {
+    Plane32Panel::unpack_codes(block);
+    for (int group = 0; group < block.n_groups; ++group) {
+      for (int lane = 0; lane < kPanelRows; lane += V::kWidth) {
+        V::store(&block.scales[group][lane], Reader::scale(block, group, lane));
         if constexpr (kHasOffsets) {
-          V::store(&block.offsets[g][row], V::load_f16(from + 2 * (kPanelRows + row)));
+          V::store(&block.offsets[group][lane], Reader::offset(block, group, lane));
         }
       }
     }
@@ -146,6 +178,7 @@ struct ScaleMinPanel : PlanePanel<V, kPlanes, 32, 0, true> {
     const uint8_t* low = from + 4 * kPanelRows + half * 4 * kPanelRows;
     const uint8_t* high = from + 12 * kPanelRows;
     if (half == 0) {
+      prefetch_header<kHeader>(from);
       prepare_scales<0>(from, low, high, block);
     } else {
       prepare_scales<4>(from, low, high, block);
@@ -184,6 +217,7 @@ struct SignedScalePanel : PlanePanel<V, kPlanes, 16, kShift, false> {
     const uint8_t* from = panel + k / 256 * kBytes;
     const int half = static_cast<int>(k / 128 % 2);
     SignedScalePanel::point_at(from + kHeader + half * 4 * kGroupBytes, kGroupBytes, 4, block);
+    if (half == 0) prefetch_header<kHeader>(from);
     const uint8_t* scales = from + 2 * kPanelRows + half * 8 * kPanelRows;
     for (int row = 0; row < kPanelRows; row += V::kWidth) {
       const auto d = V::load_f16(from + 2 * row);
@@ -208,6 +242,7 @@ struct Q2_KPanel : PlanePanel<V, kQ2_KPlanes, 16, 0, true> {
     const uint8_t* from = panel + k / 256 * kBytes;
     const int half = static_cast<int>(k / 128 % 2);
     Q2_KPanel::point_at(from + kHeader + half * 4 * kGroupBytes, kGroupBytes, 4, block);
+    if (half == 0) prefetch_header<kHeader>(from);
     const uint8_t* scales = from + 4 * kPanelRows + half * 8 * kPanelRows;
     const auto nibble = V::set1_i(15);
     for (int row = 0; row < kPanelRows; row += V::kWidth) {
