@@ -20,8 +20,14 @@ class LinearWeights {
 
   // weight: [n_out rows, n_in]. Runs on all workers of the pool; the caller is worker 0. Every
   // value keeps the exact meaning it has in the file; `rounding` is that of the activations it will
-  // meet. Fails when the tensor is not a matrix, its data is shorter than its shape, or n_in is not
-  // a multiple of the format's block.
+  // meet. memory: packed_bytes(weight) zeroed bytes at a multiple of 64 that outlive the result.
+  // Fails when the tensor is not a matrix, its data is shorter than its shape, or n_in is not a
+  // multiple of the format's block.
+  static Result<LinearWeights> pack(const TensorView& weight,
+                                    Rounding rounding,
+                                    WorkerPool& pool,
+                                    std::byte* memory);
+  // The same in memory of its own.
   static Result<LinearWeights> pack(const TensorView& weight, Rounding rounding, WorkerPool& pool);
 
   int64_t n_out() const { return n_out_; }
@@ -32,9 +38,9 @@ class LinearWeights {
   ActivationKind activation() const {
     return kPanelActivation[static_cast<int>(format_)][static_cast<int>(rounding_)];
   }
-  size_t bytes() const { return panels_.size(); }
+  size_t bytes() const { return static_cast<size_t>(n_panels() * panel_bytes_); }
   int64_t panel_bytes() const { return panel_bytes_; }
-  const std::byte* panels() const { return panels_.data(); }
+  const std::byte* panels() const { return panels_; }
 
  private:
   PanelFormat format_ = PanelFormat::kF32;
@@ -42,7 +48,8 @@ class LinearWeights {
   int64_t n_out_ = 0;
   int64_t n_in_ = 0;
   int64_t panel_bytes_ = 0;
-  Buffer panels_;
+  const std::byte* panels_ = nullptr;
+  Buffer own_;  // empty when the panels lie in memory of others
 };
 
 // The panel format that weights of a type are packed into. F16 becomes kBF16 instead when every

@@ -117,7 +117,8 @@ size_t packed_bytes(const TensorView& weight) {
 
 Result<LinearWeights> LinearWeights::pack(const TensorView& weight,
                                           Rounding rounding,
-                                          WorkerPool& pool) {
+                                          WorkerPool& pool,
+                                          std::byte* memory) {
   if (const Result<void> checked = check_matrix(weight); !checked) {
     return propagate(checked);
   }
@@ -130,11 +131,7 @@ Result<LinearWeights> LinearWeights::pack(const TensorView& weight,
   packed.n_in_ = weight.shape[0];
   packed.n_out_ = weight.shape[1];
   packed.panel_bytes_ = bytes_of_panel(packed.format_, packed.n_in_);
-  auto panels = Buffer::try_allocate(static_cast<size_t>(packed.n_panels() * packed.panel_bytes_));
-  if (!panels) {
-    return fail(panels.error().code, "[pack] {}: {}", weight.name, panels.error().message);
-  }
-  packed.panels_ = *std::move(panels);
+  packed.panels_ = memory;
 
   const PackPanel pack_panel = panel_packer(weight.dtype, packed.format_);
   pool.run([&](int worker) {
@@ -147,9 +144,24 @@ Result<LinearWeights> LinearWeights::pack(const TensorView& weight,
           .n_rows = static_cast<int>(std::min<int64_t>(kPanelRows, packed.n_out_ - row)),
           .n_in = packed.n_in_,
       };
-      pack_panel(source, packed.panels_.data() + panel * packed.panel_bytes_);
+      pack_panel(source, memory + panel * packed.panel_bytes_);
     }
   });
+  return packed;
+}
+
+Result<LinearWeights> LinearWeights::pack(const TensorView& weight,
+                                          Rounding rounding,
+                                          WorkerPool& pool) {
+  if (const Result<void> checked = check_matrix(weight); !checked) {
+    return propagate(checked);
+  }
+  auto memory = Buffer::try_allocate(packed_bytes(weight));
+  if (!memory) {
+    return fail(memory.error().code, "[pack] {}: {}", weight.name, memory.error().message);
+  }
+  auto packed = pack(weight, rounding, pool, memory->data());
+  if (packed) packed->own_ = *std::move(memory);
   return packed;
 }
 

@@ -19,10 +19,12 @@ namespace {
 
 class Loader {
  public:
+  // panels: for all matrices, one after the other.
   Loader(const GgufFile& file,
          WorkerPool& pool,
+         Buffer& panels,
          const std::function<void(int64_t, int64_t)>& progress)
-      : file_(file), pool_(pool), progress_(progress) {
+      : file_(file), pool_(pool), panels_(panels), progress_(progress) {
     for (const TensorView& tensor : file.tensors())
       total_ += static_cast<int64_t>(tensor.data.size());
   }
@@ -48,7 +50,10 @@ class Loader {
 
   Result<void> matrix(const std::string& name, kernels::LinearWeights& weights) {
     const TensorView& tensor = find(name);
-    auto packed = kernels::LinearWeights::pack(tensor, rounding_of(name), pool_);
+    std::byte* memory = panels_.data() + n_taken_;
+    n_taken_ += kernels::packed_bytes(tensor);
+    MR_CHECK(n_taken_ <= panels_.size(), "{} is not in matrix_uses", name);
+    auto packed = kernels::LinearWeights::pack(tensor, rounding_of(name), pool_, memory);
     if (!packed) return propagate(packed);
     weights = *std::move(packed);
     report(tensor);
@@ -69,6 +74,8 @@ class Loader {
 
   const GgufFile& file_;
   WorkerPool& pool_;
+  Buffer& panels_;
+  size_t n_taken_ = 0;  // bytes of panels_
   const std::function<void(int64_t, int64_t)>& progress_;
   int64_t done_ = 0;
   int64_t total_ = 0;
@@ -118,8 +125,17 @@ Result<Weights> load_weights(const GgufFile& file,
                              const ModelSpec& spec,
                              WorkerPool& pool,
                              const std::function<void(int64_t, int64_t)>& progress) {
-  Loader loader(file, pool, progress);
+  size_t n_bytes = 0;
+  for (const MatrixUse& use : matrix_uses(file, spec)) {
+    n_bytes += kernels::packed_bytes(*use.tensor);
+  }
+  auto panels = Buffer::try_allocate(n_bytes);
+  if (!panels) {
+    return fail(panels.error().code, "[model] {}: {}", file.name(), panels.error().message);
+  }
   Weights weights;
+  weights.panels = *std::move(panels);
+  Loader loader(file, pool, weights.panels, progress);
   weights.embedding = loader.find(kEmbeddingName);
   if (auto done = loader.vector("rope_freqs.weight", spec.rope.has_factors, weights.rope_factors);
       !done) {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/buffer.h"
 #include "base/result.h"
 #include "base/worker_pool.h"
 #include "kernels/kv_page.h"
@@ -38,6 +39,7 @@ struct LayerWeights {
 };
 
 struct Weights {
+  Buffer panels;         // of all matrices in the order of the graph: small ones share huge pages
   TensorView embedding;  // [n_vocab, n_embd], in the file
   std::vector<float> rope_factors;
   std::vector<LayerWeights> layers;
