@@ -14,10 +14,31 @@ constexpr int kPage = PageFormat::kTokens;
 constexpr float kMinusInfinity = -__builtin_inff();
 alignas(64) constexpr float kLaneIndex[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
+// What is left to ask for of the page that comes next. The pages of a sequence lie far from each
+// other and a tile reads parts of lines, so the processor's own prefetch has nothing to follow.
+struct PageAhead {
+  const uint8_t* at = nullptr;
+  const uint8_t* end = nullptr;
+
+  // As much as a loop has just read of this page, at least a cache line.
+  template <int kBytes>
+  MR_INLINE void ask() {
+    if (at >= end) return;
+    MR_UNROLL for (int line = 0; line < (kBytes + 63) / 64; ++line) {
+      __builtin_prefetch(at, 0, kNear);
+      at += 64;
+    }
+  }
+
+ private:
+  static constexpr int kNear = 2;  // the second-level cache: this page fills the first
+};
+
 // Two registers of a page: dims 2i and 2i + 1 of K for kWidth tokens from `token` on, or tokens 2i
 // and 2i + 1 of V for kWidth dims from `dim` on.
 template <class V>
 struct Bf16Page {
+  static constexpr int kPairBytes = 4 * V::kWidth;
   static constexpr bool kHasScales = false;
   struct Pair {
     typename V::F first, second;
@@ -36,6 +57,7 @@ struct Bf16Page {
 
 template <class V>
 struct F32Page {
+  static constexpr int kPairBytes = 8 * V::kWidth;
   static constexpr bool kHasScales = false;
   struct Pair {
     typename V::F first, second;
@@ -54,6 +76,7 @@ struct F32Page {
 
 template <class V>
 struct Fp8Page {
+  static constexpr int kPairBytes = 2 * V::kWidth;
   static constexpr bool kHasScales = true;
   struct Pair {
     typename V::F first, second;
@@ -149,8 +172,12 @@ MR_INLINE void add_pair(const float* const* x,
 
 // scores[r][token] = q row r . k token, for tokens 0 .. n_tokens rounded up to whole tiles.
 template <class V, class Page, int kRows>
-MR_INLINE void score_tile(
-    const float* const* q, const uint8_t* k, int head_dim, int n_tokens, float* scores) {
+MR_INLINE void score_tile(const float* const* q,
+                          const uint8_t* k,
+                          int head_dim,
+                          int n_tokens,
+                          PageAhead& ahead,
+                          float* scores) {
   using F = typename V::F;
   constexpr int kVectors = tile_vectors<V, kRows>();
   for (int token = 0; token < n_tokens; token += kVectors * V::kWidth) {
@@ -161,6 +188,7 @@ MR_INLINE void score_tile(
     for (int i = 0; i < head_dim / 2; ++i) {
       const auto keys = [&](int n) { return Page::keys(k, i, token + n * V::kWidth); };
       add_pair<V, kRows, kVectors>(q, i, keys, sum);
+      ahead.template ask<kVectors * Page::kPairBytes>();
     }
     MR_UNROLL for (int r = 0; r < kRows; ++r) {
       MR_UNROLL for (int n = 0; n < kVectors; ++n) {
@@ -205,6 +233,7 @@ MR_INLINE void mix_dims(const float* const* p,
                         int dim,
                         int first_pair,
                         int end_pair,
+                        PageAhead& ahead,
                         float* const* output) {
   using F = typename V::F;
   F sum[kRows][kVectors];
@@ -215,6 +244,7 @@ MR_INLINE void mix_dims(const float* const* p,
   for (int i = first_pair; i < end_pair; ++i) {
     const auto values = [&](int n) { return Page::values(v, i, dim + n * V::kWidth, v_dim); };
     add_pair<V, kRows, kVectors>(p, i, values, sum);
+    ahead.template ask<kVectors * Page::kPairBytes>();
   }
   MR_UNROLL for (int r = 0; r < kRows; ++r) {
     MR_UNROLL for (int n = 0; n < kVectors; ++n)
@@ -228,14 +258,15 @@ MR_INLINE void mix_tile(const float* const* p,
                         int v_dim,
                         int first_pair,
                         int end_pair,
+                        PageAhead& ahead,
                         float* const* output) {
   constexpr int kVectors = tile_vectors<V, kRows>();
   int dim = 0;
   for (; dim + kVectors * V::kWidth <= v_dim; dim += kVectors * V::kWidth) {
-    mix_dims<V, Page, kRows, kVectors>(p, v, v_dim, dim, first_pair, end_pair, output);
+    mix_dims<V, Page, kRows, kVectors>(p, v, v_dim, dim, first_pair, end_pair, ahead, output);
   }
   for (; dim < v_dim; dim += V::kWidth) {
-    mix_dims<V, Page, kRows, 1>(p, v, v_dim, dim, first_pair, end_pair, output);
+    mix_dims<V, Page, kRows, 1>(p, v, v_dim, dim, first_pair, end_pair, ahead, output);
   }
 }
 
@@ -244,7 +275,8 @@ MR_INLINE void mix_tile(const float* const* p,
 template <class V, class Page>
 MR_INLINE void mix_row_end(
     const float* p, const uint8_t* v, int v_dim, int first_pair, int n_valid, float* output) {
-  mix_tile<V, Page, 1>(&p, v, v_dim, first_pair, n_valid / 2, &output);
+  PageAhead none;
+  mix_tile<V, Page, 1>(&p, v, v_dim, first_pair, n_valid / 2, none, &output);
   if (n_valid % 2 == 0) return;
   for (int dim = 0; dim < v_dim; dim += V::kWidth) {
     const auto values = Page::values(v, n_valid / 2, dim, v_dim);
@@ -289,12 +321,16 @@ struct FloatAttention {
   MR_INLINE static void begin(const AttentionJob&, const Scratch&) {}
 
   template <int kRows>
-  static void attend_page(
-      const AttentionJob& job, const uint8_t* page, int64_t start, int row, const Scratch& s) {
+  static PageAhead attend_page(const AttentionJob& job,
+                               const uint8_t* page,
+                               int64_t start,
+                               int row,
+                               PageAhead ahead,
+                               const Scratch& s) {
     const PageRows<kRows> rows(job, start, row, s);
     const uint8_t* v = page + job.k_bytes;
     const int n_last = rows.n_valid[kRows - 1];
-    score_tile<V, Page, kRows>(rows.q, page, job.head_dim, n_last, s.scores);
+    score_tile<V, Page, kRows>(rows.q, page, job.head_dim, n_last, ahead, s.scores);
     MR_UNROLL for (int r = 0; r < kRows; ++r) {
       if constexpr (Page::kHasScales) scale(rows.scores[r], scales_before(v), rows.n_valid[r]);
       soften_row<V>(rows.scores[r], rows.n_valid[r], s.rows[row + r], rows.output[r], job.v_dim);
@@ -303,11 +339,12 @@ struct FloatAttention {
       }
     }
     const int n_shared = rows.n_valid[0] / 2;
-    mix_tile<V, Page, kRows>(rows.scores, v, job.v_dim, 0, n_shared, rows.output);
+    mix_tile<V, Page, kRows>(rows.scores, v, job.v_dim, 0, n_shared, ahead, rows.output);
     MR_UNROLL for (int r = 0; r < kRows; ++r) {
       if (rows.n_valid[r] == 2 * n_shared) continue;
       mix_row_end<V, Page>(rows.scores[r], v, job.v_dim, n_shared, rows.n_valid[r], rows.output[r]);
     }
+    return ahead;
   }
 
  private:
@@ -368,13 +405,20 @@ void attend(const AttentionJob& job) {
   for (int64_t index = 0; index < n_pages; ++index) {
     const int64_t start = index * kPage;
     const uint8_t* page = job.pages + job.blocks[index] * job.block_bytes;
+    PageAhead ahead;
+    if (index + 1 < n_pages) {
+      ahead.at = job.pages + job.blocks[index + 1] * job.block_bytes;
+      ahead.end = page_end(job, ahead.at);
+    }
     // Rows of earlier tokens than this page have nothing to see in it.
     const int64_t first_token = start > job.position ? start - job.position : 0;
     int row = static_cast<int>(first_token) * job.n_heads;
-    for (; row + 4 <= n_rows; row += 4) Kind::template attend_page<4>(job, page, start, row, s);
-    if (n_rows - row == 3) Kind::template attend_page<3>(job, page, start, row, s);
-    if (n_rows - row == 2) Kind::template attend_page<2>(job, page, start, row, s);
-    if (n_rows - row == 1) Kind::template attend_page<1>(job, page, start, row, s);
+    for (; row + 4 <= n_rows; row += 4) {
+      ahead = Kind::template attend_page<4>(job, page, start, row, ahead, s);
+    }
+    if (n_rows - row == 3) Kind::template attend_page<3>(job, page, start, row, ahead, s);
+    if (n_rows - row == 2) Kind::template attend_page<2>(job, page, start, row, ahead, s);
+    if (n_rows - row == 1) Kind::template attend_page<1>(job, page, start, row, ahead, s);
 
     if ((index + 1) % kAttentionChunkPages != 0 && index + 1 != n_pages) continue;
     for (int r = 0; r < n_rows; ++r) {

@@ -36,6 +36,7 @@ MR_INLINE void add_quads(const int16_t* const* x,
                          const uint8_t* codes,
                          int64_t stride,
                          int n_quads,
+                         PageAhead& ahead,
                          typename V::I (&sum)[kRows][kVectors]) {
   using I = typename V::I;
   for (int quad = 0; quad < n_quads; ++quad, codes += stride) {
@@ -53,6 +54,7 @@ MR_INLINE void add_quads(const int16_t* const* x,
         sum[r][n] = V::dot2(sum[r][n], odd[n], x13);
       }
     }
+    ahead.template ask<4 * kVectors * V::kWidth>();
   }
 }
 
@@ -68,8 +70,12 @@ struct Int8Attention {
   }
 
   template <int kRows>
-  static void attend_page(
-      const AttentionJob& job, const uint8_t* page, int64_t start, int row, const Scratch& s) {
+  static PageAhead attend_page(const AttentionJob& job,
+                               const uint8_t* page,
+                               int64_t start,
+                               int row,
+                               PageAhead ahead,
+                               const Scratch& s) {
     const PageRows<kRows> rows(job, start, row, s);
     const uint8_t* v = page + job.k_bytes;
     const int n_last = rows.n_valid[kRows - 1];
@@ -80,7 +86,7 @@ struct Int8Attention {
       q[r] = s.queries + (row + r) * job.v_dim;
       factors[r] = s.factors[row + r];
     }
-    score<kRows>(q, factors, page, scales_before(v), job.v_dim / 4, n_last, s.scores);
+    score<kRows>(q, factors, page, scales_before(v), job.v_dim / 4, n_last, ahead, s.scores);
     const float* scales = scales_before(page_end(job, page));
     MR_UNROLL for (int r = 0; r < kRows; ++r) {
       int16_t* own = s.weights + r * kPage;
@@ -89,7 +95,8 @@ struct Int8Attention {
       factors[r] = round_to_int16<V>(rows.scores[r], kPage, own);
       weights[r] = own;
     }
-    mix<kRows>(weights, factors, v, job.v_dim, (n_last + 3) / 4, rows.output);
+    mix<kRows>(weights, factors, v, job.v_dim, (n_last + 3) / 4, ahead, rows.output);
+    return ahead;
   }
 
  private:
@@ -100,13 +107,14 @@ struct Int8Attention {
                               const float* scales,
                               int n_quads,
                               int n_tokens,
+                              PageAhead& ahead,
                               float* scores) {
     using F = typename V::F;
     constexpr int kVectors = tile_vectors<V, kRows>();
     for (int token = 0; token < n_tokens; token += kVectors * V::kWidth) {
       typename V::I sum[kRows][kVectors];
       start_sums<kRows, kVectors>(factors, sum);
-      add_quads<V, kRows, kVectors>(q, k + 4 * token, 4 * kPage, n_quads, sum);
+      add_quads<V, kRows, kVectors>(q, k + 4 * token, 4 * kPage, n_quads, ahead, sum);
       MR_UNROLL for (int n = 0; n < kVectors; ++n) {
         const int at = token + n * V::kWidth;
         const F key_scale = V::load(scales + at);
@@ -134,14 +142,15 @@ struct Int8Attention {
                             const uint8_t* v,
                             int v_dim,
                             int n_quads,
+                            PageAhead& ahead,
                             float* const* output) {
     constexpr int kVectors = tile_vectors<V, kRows>();
     int dim = 0;
     for (; dim + kVectors * V::kWidth <= v_dim; dim += kVectors * V::kWidth) {
-      mix_dims<kRows, kVectors>(weights, factors, v, v_dim, n_quads, dim, output);
+      mix_dims<kRows, kVectors>(weights, factors, v, v_dim, n_quads, dim, ahead, output);
     }
     for (; dim < v_dim; dim += V::kWidth) {
-      mix_dims<kRows, 1>(weights, factors, v, v_dim, n_quads, dim, output);
+      mix_dims<kRows, 1>(weights, factors, v, v_dim, n_quads, dim, ahead, output);
     }
   }
 
@@ -152,10 +161,11 @@ struct Int8Attention {
                                  int v_dim,
                                  int n_quads,
                                  int dim,
+                                 PageAhead& ahead,
                                  float* const* output) {
     typename V::I sum[kRows][kVectors];
     start_sums<kRows, kVectors>(factors, sum);
-    add_quads<V, kRows, kVectors>(weights, v + 4 * dim, 4 * v_dim, n_quads, sum);
+    add_quads<V, kRows, kVectors>(weights, v + 4 * dim, 4 * v_dim, n_quads, ahead, sum);
     MR_UNROLL for (int r = 0; r < kRows; ++r) {
       const auto scale = V::set1(factors[r].scale);
       MR_UNROLL for (int n = 0; n < kVectors; ++n) {
