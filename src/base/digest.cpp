@@ -9,15 +9,44 @@
 
 namespace millrace {
 
-struct KeyedDigest::Context {
+struct Sha256::Context {
   ~Context() {
     EVP_MD_CTX_free(state);
     EVP_MD_free(algorithm);
   }
+  bool begin() { return EVP_DigestInit_ex2(state, algorithm, nullptr) == 1; }
 
   EVP_MD* algorithm = EVP_MD_fetch(nullptr, "SHA256", nullptr);  // once: fetching is slow
   EVP_MD_CTX* state = EVP_MD_CTX_new();
 };
+
+Sha256::Sha256() : context_(std::make_unique<Context>()) {
+  MR_CHECK(context_->algorithm != nullptr && context_->state != nullptr && context_->begin(),
+           "no SHA-256");
+}
+
+Sha256::~Sha256() = default;
+Sha256::Sha256(Sha256&&) noexcept = default;
+Sha256& Sha256::operator=(Sha256&&) noexcept = default;
+
+void Sha256::add(std::span<const std::byte> bytes) {
+  MR_CHECK(EVP_DigestUpdate(context_->state, bytes.data(), bytes.size()) == 1, "SHA-256 failed");
+}
+
+void Sha256::add_part(std::span<const std::byte> part) {
+  const uint64_t size = part.size();
+  add(std::as_bytes(std::span(&size, 1)));
+  add(part);
+}
+
+Digest256 Sha256::finish() {
+  Digest256 digest;
+  const bool is_done =
+      EVP_DigestFinal_ex(
+          context_->state, reinterpret_cast<unsigned char*>(digest.data()), nullptr) == 1;
+  MR_CHECK(is_done && context_->begin(), "SHA-256 failed");
+  return digest;
+}
 
 KeyedDigest::Key KeyedDigest::random_key() {
   std::random_device device;
@@ -29,26 +58,12 @@ KeyedDigest::Key KeyedDigest::random_key() {
   return key;
 }
 
-KeyedDigest::KeyedDigest(const Key& key) : key_(key), context_(std::make_unique<Context>()) {
-  MR_CHECK(context_->algorithm != nullptr && context_->state != nullptr, "no SHA-256");
-}
-
-KeyedDigest::~KeyedDigest() = default;
-KeyedDigest::KeyedDigest(KeyedDigest&&) noexcept = default;
-KeyedDigest& KeyedDigest::operator=(KeyedDigest&&) noexcept = default;
-
 Digest128 KeyedDigest::operator()(std::initializer_list<std::span<const std::byte>> parts) {
-  EVP_MD_CTX* state = context_->state;
-  std::array<unsigned char, EVP_MAX_MD_SIZE> bytes;
-  bool is_done = EVP_DigestInit_ex2(state, context_->algorithm, nullptr) == 1 &&
-                 EVP_DigestUpdate(state, key_.data(), key_.size()) == 1;
+  sha_.add(key_);
   for (const std::span<const std::byte> part : parts) {
-    const uint64_t size = part.size();
-    is_done = is_done && EVP_DigestUpdate(state, &size, sizeof(size)) == 1 &&
-              EVP_DigestUpdate(state, part.data(), part.size()) == 1;
+    sha_.add_part(part);
   }
-  is_done = is_done && EVP_DigestFinal_ex(state, bytes.data(), nullptr) == 1;
-  MR_CHECK(is_done, "SHA-256 failed");
+  const Digest256 bytes = sha_.finish();
   Digest128 digest;
   std::memcpy(&digest.low, bytes.data(), sizeof(digest.low));
   std::memcpy(&digest.high, bytes.data() + sizeof(digest.low), sizeof(digest.high));

@@ -11,6 +11,25 @@ std::span<const std::byte> bytes(std::string_view text) {
   return std::as_bytes(std::span(text));
 }
 
+// The example of FIPS 180-4; twice, since finish() begins anew.
+TEST(Sha256, is_the_standard_s_and_starts_over_when_finished) {
+  Sha256 sha;
+  for (int round = 0; round < 2; ++round) {
+    sha.add(bytes("a"));
+    sha.add(bytes("bc"));
+    const Digest256 digest = sha.finish();
+    EXPECT_EQ(digest[0], std::byte{0xba});
+    EXPECT_EQ(digest[1], std::byte{0x78});
+    EXPECT_EQ(digest[31], std::byte{0xad});
+  }
+  sha.add_part(bytes("a"));
+  sha.add_part(bytes("bc"));
+  const Digest256 cut = sha.finish();
+  sha.add_part(bytes("ab"));
+  sha.add_part(bytes("c"));
+  EXPECT_NE(sha.finish(), cut);
+}
+
 TEST(KeyedDigest, is_the_beginning_of_sha256_over_key_and_parts_with_their_lengths) {
   KeyedDigest digest(KeyedDigest::Key{});
   // Python: hashlib.sha256(bytes(32) + struct.pack('<Q', 3) + b'abc').digest()[:16]
