@@ -11,12 +11,16 @@
 #include "base/philox.h"
 #include "base/worker_pool.h"
 #include "engine/engine_loop.h"
+#include "engine/kv_identity.h"
 #include "engine/memory_plan.h"
+#include "kv/disk_tier.h"
 
 namespace millrace {
 namespace {
 
 constexpr auto kDrainPoll = std::chrono::milliseconds(2);
+// Between two looks at loads while nothing can be computed.
+constexpr auto kTierPoll = std::chrono::microseconds(300);
 
 Result<void> check_option(const char* name, int64_t value, int64_t low, int64_t high) {
   if (value < low || value > high) {
@@ -36,6 +40,7 @@ Result<void> check_options(const EngineOptions& options) {
            check_option("max-overtakings", options.max_overtakings, 0, kMaxWaiting),
            check_option("--draft-max", options.max_drafts, 0, kMaxDrafts),
            check_option("prefill-chunk", options.prefill_chunk, 1, kMaxBatchTokens / 2),
+           check_option("--kv-disk-size", options.kv_disk_bytes, 1, kMaxKvDisk),
        }) {
     if (!check) {
       return check;
@@ -46,6 +51,10 @@ Result<void> check_options(const EngineOptions& options) {
                 "prefill-chunk must be a multiple of {} or divide it, got {}",
                 kBlockTokens,
                 options.prefill_chunk);
+  }
+  if (!options.kv_disk.empty() && !options.has_prefix_cache) {
+    return fail(ErrorCode::kInvalidArgument,
+                "--kv-disk keeps the prefix cache: leave out --no-prefix-cache");
   }
   return {};
 }
@@ -110,7 +119,13 @@ class Engine::Impl {
                                  const LoadOptions& options,
                                  int64_t n_blocks);
   Result<void> make_executor(const EngineOptions& options, const MemoryPlan& plan);
-  void make_loop(const EngineOptions& options, const MemoryPlan& plan, Metrics& metrics);
+  Result<std::unique_ptr<TierTraffic>> make_traffic(const EngineOptions& options,
+                                                    const MemoryPlan& plan,
+                                                    Metrics& metrics);
+  void make_loop(const EngineOptions& options,
+                 const MemoryPlan& plan,
+                 std::unique_ptr<TierTraffic> traffic,
+                 Metrics& metrics);
   Result<std::unique_ptr<DraftModel>> load_draft(const LoadOptions& options,
                                                  int64_t n_blocks,
                                                  int32_t n_vocab);
@@ -218,8 +233,39 @@ Result<void> Engine::Impl::make_executor(const EngineOptions& options, const Mem
   return {};
 }
 
+// Null without --kv-disk. The folder is looked at before anything large is loaded.
+Result<std::unique_ptr<TierTraffic>> Engine::Impl::make_traffic(const EngineOptions& options,
+                                                                const MemoryPlan& plan,
+                                                                Metrics& metrics) {
+  if (options.kv_disk.empty()) {
+    return nullptr;
+  }
+  auto tier = DiskTier::open({.folder = options.kv_disk,
+                              .max_bytes = options.kv_disk_bytes,
+                              .block_bytes = plan.block_bytes},
+                             metrics);
+  if (!tier) {
+    return propagate(tier);
+  }
+  const auto identity = kv_identity(files,
+                                    draft_files ? &*draft_files : nullptr,
+                                    plan.kv_type,
+                                    options.isa.value_or(kernels::detect_isa()),
+                                    workers_);
+  if (!identity) {
+    return propagate(identity);
+  }
+  return std::make_unique<TierTraffic>(
+      *std::move(tier),
+      *identity,
+      kBlockTokens,
+      [this](BlockId block) { return executor_->block_bytes(block); },
+      metrics);
+}
+
 void Engine::Impl::make_loop(const EngineOptions& options,
                              const MemoryPlan& plan,
+                             std::unique_ptr<TierTraffic> traffic,
                              Metrics& metrics) {
   const SchedulerLimits scheduler_limits{.n_blocks = plan.n_blocks,
                                          .max_sequences = options.max_sequences,
@@ -237,7 +283,8 @@ void Engine::Impl::make_loop(const EngineOptions& options,
                                                  .max_queue_seconds = options.max_queue_ms / 1e3},
                                        *files.tokenizer,
                                        metrics,
-                                       counters_);
+                                       counters_,
+                                       std::move(traffic));
 }
 
 Result<void> Engine::Impl::load(const EngineOptions& options, Metrics& metrics) {
@@ -255,10 +302,14 @@ Result<void> Engine::Impl::load(const EngineOptions& options, Metrics& metrics) 
   limits = {.n_vocab = std::min(files.tokenizer->vocab_size(), files.spec.n_vocab),
             .max_model_len = plan->max_model_len,
             .max_waiting = options.max_waiting};
+  auto traffic = make_traffic(options, *plan, metrics);
+  if (!traffic) {
+    return propagate(traffic);
+  }
   if (auto made = make_executor(options, *plan); !made) {
     return made;
   }
-  make_loop(options, *plan, metrics);
+  make_loop(options, *plan, *std::move(traffic), metrics);
   info = {.name = files.name,
           .architecture = files.spec.architecture,
           .max_model_len = plan->max_model_len,
@@ -350,6 +401,9 @@ void Engine::Impl::run() {
       inbox_.wait();
     } else {
       loop_->step();
+      if (loop_->waits_for_tier()) {
+        std::this_thread::sleep_for(kTierPoll);
+      }
     }
   }
 }
@@ -381,6 +435,9 @@ EngineStats Engine::Impl::stats() const {
                     .recomputed_tokens = load(counters_.recomputed_tokens),
                     .prompt_tokens = load(counters_.prompt_tokens),
                     .cached_tokens = load(counters_.cached_tokens),
+                    .loaded_tokens = load(counters_.loaded_tokens),
+                    .unwritten_blocks = loop_->n_unwritten_blocks(),
+                    .refused_blocks = load(counters_.refused_offers),
                     .generated_tokens = load(counters_.generated_tokens),
                     .accepted_drafts = load(counters_.accepted_drafts),
                     .rejected_drafts = load(counters_.rejected_drafts)};

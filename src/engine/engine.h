@@ -30,6 +30,8 @@ inline constexpr int kMaxQueueMilliseconds = 86'400'000;
 inline constexpr int kMaxStepMilliseconds = 3'600'000;
 inline constexpr int64_t kMinModelLen = 2;                 // up to the model's window
 inline constexpr int64_t kMaxKvMemory = int64_t{1} << 46;  // bytes: half of the address space
+inline constexpr int64_t kMaxKvDisk = int64_t{1} << 50;    // bytes
+inline constexpr int64_t kDefaultKvDisk = int64_t{16} << 30;
 
 struct EngineOptions {
   int n_threads = 0;                     // 0: physical cores within the CPU quota
@@ -54,6 +56,9 @@ struct EngineOptions {
   bool copies_drafts = true;     // guesses what followed the same tokens before
   bool adapts_drafts = true;     // as many as pay; else always max_drafts, for tests
   bool has_prefix_cache = true;  // prompts start behind what has been computed before
+  // A folder that keeps blocks beyond memory and this process; empty: none. See DiskTier.
+  std::string kv_disk = {};
+  int64_t kv_disk_bytes = kDefaultKvDisk;
   std::function<void(double fraction)> on_load_progress = {};
 };
 
@@ -82,7 +87,10 @@ struct EngineStats {
   int64_t preemptions = 0;
   int64_t recomputed_tokens = 0;
   int64_t prompt_tokens = 0;
-  int64_t cached_tokens = 0;  // of those, found in the prefix cache
+  int64_t cached_tokens = 0;     // of those, found in the prefix cache
+  int64_t loaded_tokens = 0;     // of these, brought from disk for the sequence
+  int64_t unwritten_blocks = 0;  // on their way to the disk
+  int64_t refused_blocks = 0;    // that the disk was too slow for; counted once for each offer
   int64_t generated_tokens = 0;
   int64_t accepted_drafts = 0;
   int64_t rejected_drafts = 0;

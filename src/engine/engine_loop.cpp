@@ -22,7 +22,8 @@ EngineLoop::EngineLoop(Executor& executor,
                        const LoopTimes& times,
                        const Tokenizer& tokenizer,
                        Metrics& metrics,
-                       SharedCounters& counters)
+                       SharedCounters& counters,
+                       std::unique_ptr<TierTraffic> traffic)
     : executor_(executor),
       speculation_(speculation),
       times_(times),
@@ -30,7 +31,13 @@ EngineLoop::EngineLoop(Executor& executor,
       metrics_(metrics),
       counters_(counters),
       scheduler_(limits),
+      traffic_(std::move(traffic)),
       step_budget_(times.max_step_seconds) {
+  if (traffic_ != nullptr) {
+    scheduler_.load_from([this](SequenceId id, int64_t first) {
+      return traffic_->n_stored(*sequences_.at(id), first);
+    });
+  }
   counters_.blocks_free.store(limits.n_blocks, std::memory_order_relaxed);
   metrics_.blocks_free.set(static_cast<double>(limits.n_blocks));
 }
@@ -59,9 +66,18 @@ void EngineLoop::step() {
   now_ = Clock::now();
   const TimePoint begin = now_;
   end_cancelled();
+  receive_loads();
   StepPlan plan = scheduler_.plan(step_budget_.max_prompt_tokens(n_decoding_));
-  if (plan.is_empty()) {
-    fail_stuck();
+  start_loads(plan);
+  waits_for_tier_ = plan.spans.empty() && plan.preempted.empty() &&
+                    (!plan.loads.empty() || scheduler_.is_loading());
+  if (plan.is_empty() || waits_for_tier_) {
+    if (waits_for_tier_) {
+      scheduler_.apply(std::move(plan), {});
+      end_overdue();
+    } else {
+      fail_stuck();
+    }
     notify_readers();
     return;
   }
@@ -97,6 +113,7 @@ void EngineLoop::step() {
     add(counters_.recomputed_tokens, n);
     metrics_.recomputed_tokens.add(static_cast<double>(n));
   }
+  offer_blocks();
   for (const SequenceId id : ended_) {
     sequences_.erase(id);
   }
@@ -108,7 +125,7 @@ template <class EndIf>
 void EngineLoop::end_some(const EndIf& end_if) {
   for (auto next = sequences_.begin(); next != sequences_.end();) {
     if (end_if(*next->second)) {
-      scheduler_.remove(next->first);
+      remove(next->first);
       next = sequences_.erase(next);
     } else {
       ++next;
@@ -151,22 +168,22 @@ void EngineLoop::end_overdue() {
   });
 }
 
+void EngineLoop::note_started(SequenceState& sequence) {
+  sequence.state->has_started = true;
+  if (RequestGroup* group = sequence.request().group.get()) {
+    group->has_started = true;
+  }
+}
+
 void EngineLoop::note_admissions(const StepPlan& plan) {
   for (size_t i = plan.spans.size() - plan.admitted.size(); i < plan.spans.size(); ++i) {
     SequenceState& sequence = *sequences_.at(plan.spans[i].sequence);
     sequence.n_draft_computed = plan.spans[i].begin;
     if (!sequence.is_admitted) {  // else it comes back from preemption
       sequence.is_admitted = true;
-      sequence.state->has_started = true;
-      if (RequestGroup* group = sequence.request().group.get()) {
-        group->has_started = true;
-      }
+      note_started(sequence);
       sequence.n_cached = plan.spans[i].begin;
-      if (sequence.n_cached > 0) {
-        add(counters_.cached_tokens, sequence.n_cached);
-        metrics_.cached_tokens.add(static_cast<double>(sequence.n_cached));
-        metrics_.cache_hits.add();
-      }
+      note_cached(sequence);
       sequence.admitted = now_;
       add(counters_.n_queued, -1);
       metrics_.queue_seconds.observe(seconds_between(sequence.state->submitted, now_));
@@ -344,6 +361,7 @@ void EngineLoop::notify_readers() {
   metrics_.blocks_free.set(static_cast<double>(pool.n_free() - pool.n_cached()));
   metrics_.blocks_cached.set(static_cast<double>(pool.n_cached()));
   metrics_.blocks_used.set(static_cast<double>(pool.n_used()));
+  metrics_.blocks_loading.set(static_cast<double>(pool.n_in_transfer()));
 }
 
 void EngineLoop::note_step(const StepPlan& plan, TimePoint begin) {
@@ -379,7 +397,7 @@ void EngineLoop::abort_all(const Error& error) {
   now_ = Clock::now();
   for (const auto& [id, sequence] : sequences_) {
     finish(*sequence, FinishReason::kError, error);
-    scheduler_.remove(id);
+    remove(id);
   }
   sequences_.clear();
   notify_readers();

@@ -15,6 +15,7 @@
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
 #include "engine/step_budget.h"
+#include "engine/tier_traffic.h"
 
 namespace millrace {
 
@@ -27,8 +28,10 @@ struct SharedCounters {
   std::atomic<int64_t> steps{0};
   std::atomic<int64_t> preemptions{0};
   std::atomic<int64_t> recomputed_tokens{0};
+  std::atomic<int64_t> refused_offers{0};
   std::atomic<int64_t> prompt_tokens{0};
   std::atomic<int64_t> cached_tokens{0};
+  std::atomic<int64_t> loaded_tokens{0};
   std::atomic<int64_t> generated_tokens{0};
   std::atomic<int64_t> accepted_drafts{0};
   std::atomic<int64_t> rejected_drafts{0};
@@ -56,10 +59,16 @@ class EngineLoop {
              const LoopTimes& times,
              const Tokenizer& tokenizer,
              Metrics& metrics,
-             SharedCounters& counters);
+             SharedCounters& counters,
+             std::unique_ptr<TierTraffic> traffic = nullptr);  // null: no tier
 
   void submit(std::shared_ptr<RequestState> state);
   bool is_idle() const { return sequences_.empty(); }
+  // After a step: there is nothing to compute until a load has made progress.
+  bool waits_for_tier() const { return waits_for_tier_; }
+  int64_t n_unwritten_blocks() const {  // any thread
+    return traffic_ == nullptr ? 0 : traffic_->n_unwritten();
+  }
   // Ends sequences whose reader cancelled or went away, plans, runs and applies one step, then ends
   // those that still wait and have waited too long.
   void step();
@@ -82,6 +91,12 @@ class EngineLoop {
                    const SpanOutput& output,
                    const SpanResult& result,
                    SequenceState& sequence);
+  void receive_loads();
+  void start_loads(const StepPlan& plan);
+  void offer_blocks();
+  void remove(SequenceId id);
+  void note_cached(SequenceState& sequence);
+  static void note_started(SequenceState& sequence);
   void note_admissions(const StepPlan& plan);
   SpanResult deliver(const SpanPlan& span, const SpanOutput& output, SequenceState& sequence);
   const Error* deliver_scores(const SpanPlan& span,
@@ -102,6 +117,8 @@ class EngineLoop {
   EngineMetrics metrics_;
   SharedCounters& counters_;
   Scheduler scheduler_;
+  std::unique_ptr<TierTraffic> traffic_;
+  bool waits_for_tier_ = false;
   Sequences sequences_;
   SequenceId next_id_ = 0;
   TimePoint now_;  // of this step

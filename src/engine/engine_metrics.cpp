@@ -12,6 +12,18 @@ Counter finish_counter(Metrics& metrics, const char* reason) {
       "millrace_choices_finished_total", "Answers ended, by finish reason", {{"reason", reason}});
 }
 
+Counter cached_counter(Metrics& metrics, const char* tier) {
+  return metrics.counter("millrace_cached_prompt_tokens_total",
+                         "Prompt tokens whose KV was found, by where",
+                         {{"tier", tier}});
+}
+
+Counter hit_counter(Metrics& metrics, const char* tier) {
+  return metrics.counter("millrace_prefix_cache_hits_total",
+                         "Sequences that found some of their prompt's KV, by where",
+                         {{"tier", tier}});
+}
+
 Counter draft_counter(Metrics& metrics, const char* outcome) {
   return metrics.counter(
       "millrace_draft_tokens_total", "Tokens guessed by speculation", {{"outcome", outcome}});
@@ -26,18 +38,18 @@ EngineMetrics::EngineMetrics(Metrics& metrics)
       blocks_cached(
           metrics.gauge("millrace_kv_blocks", "KV blocks by state", {{"state", "cached"}})),
       blocks_used(metrics.gauge("millrace_kv_blocks", "KV blocks by state", {{"state", "used"}})),
+      blocks_loading(
+          metrics.gauge("millrace_kv_blocks", "KV blocks by state", {{"state", "loading"}})),
       steps(metrics.counter("millrace_steps_total", "Model steps")),
       preemptions(metrics.counter("millrace_preemptions_total",
                                   "Sequences that gave their KV blocks back to be recomputed")),
       recomputed_tokens(metrics.counter("millrace_recomputed_tokens_total",
                                         "Tokens computed again after a preemption")),
       prompt_tokens(metrics.counter("millrace_prompt_tokens_total", "Prompt tokens accepted")),
-      cached_tokens(metrics.counter("millrace_cached_prompt_tokens_total",
-                                    "Prompt tokens whose KV was found, by where",
-                                    {{"tier", "memory"}})),
-      cache_hits(metrics.counter("millrace_prefix_cache_hits_total",
-                                 "Sequences that found some of their prompt's KV, by where",
-                                 {{"tier", "memory"}})),
+      cached_tokens(cached_counter(metrics, "memory")),
+      cache_hits(hit_counter(metrics, "memory")),
+      loaded_tokens(cached_counter(metrics, "disk")),
+      tier_hits(hit_counter(metrics, "disk")),
       generated_tokens(metrics.counter("millrace_generated_tokens_total", "Tokens sampled")),
       accepted_drafts(draft_counter(metrics, "accepted")),
       rejected_drafts(draft_counter(metrics, "rejected")),

@@ -16,12 +16,15 @@ struct EngineMetrics {
   Gauge blocks_free;
   Gauge blocks_cached;
   Gauge blocks_used;
+  Gauge blocks_loading;
   Counter steps;
   Counter preemptions;
   Counter recomputed_tokens;
   Counter prompt_tokens;
   Counter cached_tokens;
   Counter cache_hits;
+  Counter loaded_tokens;
+  Counter tier_hits;
   Counter generated_tokens;
   Counter accepted_drafts;
   Counter rejected_drafts;

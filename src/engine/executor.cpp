@@ -27,6 +27,12 @@ Executor::Executor(std::unique_ptr<Model> model,
   }
 }
 
+BlockBytes Executor::block_bytes(BlockId block) {
+  return {
+      .target = kv_.block(block),
+      .draft = draft_model_ == nullptr ? std::span<std::byte>() : draft_model_->kv().block(block)};
+}
+
 // Drafts are no part of the sequence yet, so a span with drafts is put together beside it.
 std::span<const TokenId> Executor::tokens_of(const SpanPlan& span, const SequenceState& sequence) {
   const auto n_known = static_cast<size_t>(span.count - span.n_drafts);

@@ -11,6 +11,7 @@
 #include "engine/sequence.h"
 #include "engine/step_plan.h"
 #include "kv/kv_memory.h"
+#include "kv/kv_tier.h"
 #include "model/model.h"
 #include "sample/sampler.h"
 #include "spec/draft_model.h"
@@ -37,6 +38,8 @@ class Executor {
 
   // The model that guesses, null: none. run() keeps its KV in step with prompts and copies.
   DraftModel* draft_model() { return draft_model_.get(); }
+  // Where the block's content lies, of both models.
+  BlockBytes block_bytes(BlockId block);
 
   // sequences: those of the plan's spans, in their order. The answer is valid until the next run.
   std::span<const SpanOutput> run(const StepPlan& plan, std::span<SequenceState* const> sequences);

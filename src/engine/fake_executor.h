@@ -47,6 +47,32 @@ class FakeExecutor {
   void forget(SequenceId id) { sequences_.erase(id); }
   std::map<SequenceId, Sequence>& sequences() { return sequences_; }
 
+  // As a tier would: block number `index` of the sequence into that memory, or rubbish.
+  void fill(BlockId block, SequenceId id, int64_t index) {
+    const Sequence& sequence = sequences_.at(id);
+    for (int64_t i = 0; i < block_tokens_; ++i) {
+      slots_[static_cast<size_t>(block * block_tokens_ + i)] =
+          sequence.states.at(static_cast<size_t>(index * block_tokens_ + i));
+    }
+  }
+  void spoil(BlockId block) {
+    for (int64_t i = 0; i < block_tokens_; ++i) {
+      slots_[static_cast<size_t>(block * block_tokens_ + i)] = 13;
+    }
+  }
+
+  // Does the memory hold that block of the sequence?
+  bool holds(BlockId block, SequenceId id, int64_t index) const {
+    const Sequence& sequence = sequences_.at(id);
+    for (int64_t i = 0; i < block_tokens_; ++i) {
+      if (slots_[static_cast<size_t>(block * block_tokens_ + i)] !=
+          sequence.states.at(static_cast<size_t>(index * block_tokens_ + i))) {
+        return false;
+      }
+    }
+    return true;
+  }
+
   // Reads and writes the blocks as a model would.
   std::vector<SpanResult> run(const StepPlan& plan) {
     std::vector<SpanResult> results;

@@ -12,6 +12,7 @@
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
 #include "kv/block_pool.h"
+#include "kv/disk_tier.h"
 #include "kv/kv_memory.h"
 #include "model/memory_need.h"
 #include "model/weights.h"
@@ -235,6 +236,10 @@ Result<MemoryPlan> plan_memory(const ModelFiles& files,
   if (draft != nullptr) {
     if (auto added = add(*draft); !added) return propagate(added);
     input.scratch_bytes += int64_t{sizeof(float)} * options.max_sequences * draft->spec.n_vocab;
+  }
+  if (!options.kv_disk.empty()) {
+    input.fixed_table_bytes += DiskTier::stage_bytes(input.block_bytes) +
+                               DiskTier::table_bytes(options.kv_disk_bytes, input.block_bytes);
   }
   return plan_memory(input);
 }

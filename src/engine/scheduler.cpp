@@ -245,8 +245,9 @@ void Scheduler::assign_blocks(StepPlan& plan,
 
 void Scheduler::add_drafts(StepPlan& plan, std::span<const int64_t> n_drafts) {
   const int64_t n_others = n_running() + std::ssize(plan.admitted);
+  const int64_t n_loading = std::ranges::count_if(waiting_, &Entry::is_loading);
   const bool is_someone_short =
-      n_waiting() > std::ssize(plan.admitted) && n_others < limits_.max_sequences;
+      n_waiting() - n_loading > std::ssize(plan.admitted) && n_others < limits_.max_sequences;
   for (size_t i = 0; i < plan.spans.size() - plan.admitted.size(); ++i) {
     SpanPlan& span = plan.spans[i];
     const Entry& entry = *planned_[i];
@@ -291,6 +292,7 @@ StepPlan Scheduler::plan(int64_t max_prompt_tokens) {
   plan.overtaken.clear();
   plan.blocks.clear();
   plan.copies.clear();
+  plan.loads.clear();
   picker_.reset();
   ++n_plans_;
   make_room(plan, max_prompt_tokens);
@@ -315,6 +317,7 @@ void Scheduler::apply_preemption(SequenceId id) {
   entry.n_computed = 0;
   entry.n_published = 0;
   entry.n_preemptions += 1;
+  entry.has_loaded = false;
   stop(entry);
   waiting_.insert(&entry);
 }
@@ -346,6 +349,9 @@ void Scheduler::apply_blocks(const StepPlan& plan, const SpanPlan& span) {
     entry.blocks.reserve(n_most);
     entry.keys.reserve(n_most);
     entry.blocks.assign(shared.begin(), shared.end());
+    for (size_t i = 0; n_stored_ && i < shared.size(); ++i) {
+      whole_blocks_.push_back({entry.id, static_cast<int64_t>(i), shared[i]});
+    }
   }
   for (const BlockId block : fresh) {
     index_.forget(block);
@@ -376,6 +382,9 @@ void Scheduler::publish(Entry& entry) {
       pool_.release({&block, 1});
       block = same;
       counters_.n_merged_blocks += 1;
+    }
+    if (n_stored_) {
+      whole_blocks_.push_back({entry.id, entry.n_published, block});
     }
   }
 }
@@ -425,6 +434,7 @@ void Scheduler::apply(StepPlan plan, const std::vector<SpanResult>& results) {
            "{} results for {} spans",
            results.size(),
            plan.spans.size());
+  whole_blocks_.clear();
   for (const SequenceId id : plan.preempted) {
     apply_preemption(id);
   }
@@ -433,6 +443,9 @@ void Scheduler::apply(StepPlan plan, const std::vector<SpanResult>& results) {
   }
   for (const SequenceId id : plan.overtaken) {
     ++entries_.at(id).n_overtaken;
+  }
+  for (const LoadPlan& load : plan.loads) {
+    apply_load(plan, load);
   }
   for (const SpanPlan& span : plan.spans) {
     apply_blocks(plan, span);
@@ -450,6 +463,9 @@ void Scheduler::apply(StepPlan plan, const std::vector<SpanResult>& results) {
 bool Scheduler::check() const {
   std::vector<uint32_t> n_held(static_cast<size_t>(pool_.n_total()));
   for (const Entry* waiting : waiting_) {
+    if (waiting->is_loading && !loads_.contains(waiting->id)) {
+      return false;
+    }
     if (!waiting->blocks.empty() || waiting->n_computed != 0 || waiting->is_running ||
         waiting->n_overtaken > limits_.max_overtakings) {
       return false;
@@ -471,7 +487,12 @@ bool Scheduler::check() const {
       return false;
     }
   }
-  return pool_.check() && index_.check() && waiting_.size() + running_.size() == entries_.size() &&
+  int64_t n_in_transfer = 0;
+  for (const auto& [id, load] : loads_) {
+    n_in_transfer += std::ssize(load.blocks);
+  }
+  return pool_.n_in_transfer() == n_in_transfer && pool_.check() && index_.check() &&
+         waiting_.size() + running_.size() == entries_.size() &&
          std::ranges::is_sorted(running_, Before());
 }
 

@@ -3,6 +3,7 @@
 // it looks at tokens to find them in the cache and never at what they mean. Engine thread.
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <set>
 #include <span>
@@ -26,6 +27,7 @@ struct SchedulerLimits {
   int64_t prefill_chunk = 256;     // is_chunk_size()
   int64_t max_logits = 128;        // rows of one step, at least block_tokens
   int64_t max_overtakings = 8;     // of one that waits, by others that the cache serves
+  int64_t min_load_blocks = 2;     // fewer are not worth a load from a tier
   bool has_prefix_cache = true;
   int n_key_bits = 128;  // of the cache's keys; fewer for tests
 };
@@ -55,7 +57,11 @@ struct SchedulerCounters {
   int64_t n_prompt_tokens = 0;      // of sequences when first admitted
   int64_t n_cached_tokens = 0;      // of those, found in the cache
   int64_t n_merged_blocks = 0;      // computed twice, kept once
+  int64_t n_loaded_blocks = 0;      // from a tier, found afterwards
 };
+
+// How many blocks of a sequence, from block `first` on, a tier would bring as far as is known.
+using StoredBlocks = std::function<int64_t(SequenceId sequence, int64_t first)>;
 
 // The rules, so that every admitted sequence ends in bounded steps:
 // - Spans of a sequence end where its chunks end: multiples of prefill_chunk counted from its own
@@ -79,6 +85,12 @@ struct SchedulerCounters {
 //   to start over, so everyone starts over at most twice.
 // - Drafts take only what the step leaves: no chunk waits and nobody is preempted for them, and
 //   while somebody waits for blocks they take none.
+// - When the next in line lacks blocks that a tier has, they are loaded into free blocks, as many
+// as
+//   its admission would take at least being free; it waits until they have arrived or the load is
+//   given up, and others pass it meanwhile. Loaded blocks are then cached ones: it is admitted as
+//   if somebody had computed them. One load for each time that it comes to wait; whoever needs the
+//   same blocks waits for it too.
 // - A block can be found in the cache when the step that filled it is over, the unfinished last one
 //   when the prompt is complete and when the sequence ends. A block that turns out to hold the same
 //   as another is given back for the other.
@@ -90,6 +102,9 @@ class Scheduler {
 
   // Could it ever run, even alone? kContextLength tells both sizes. Any thread.
   Result<void> check_fit(int64_t n_prompt, int64_t max_new) const;
+
+  // From now on blocks are loaded, and whole_blocks() is kept. Asked while planning.
+  void load_from(StoredBlocks n_stored) { n_stored_ = std::move(n_stored); }
 
   void submit(const SequenceSpec& spec);  // one that fits
   void remove(SequenceId id);             // in any state; its blocks become free
@@ -104,12 +119,21 @@ class Scheduler {
   // The only thing that makes sequences move. results: one for each span.
   void apply(StepPlan plan, const std::vector<SpanResult>& results);
 
+  // Between apply() and plan(), once for each load of a plan, its sequence there or not: the first
+  // n_blocks have arrived, and nobody writes to any of them any more. How many can be found now.
+  int64_t finish_load(SequenceId id, int64_t n_blocks);
+  // The sequence waits no longer for what is being loaded; finish_load() is still to come.
+  void give_up_load(SequenceId id);
+  // Of the last apply(): candidates for a tier. Blocks of sequences that it ended among them.
+  std::span<const WholeBlock> whole_blocks() const { return whole_blocks_; }
+
   static constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
   static constexpr int64_t kSmallestChunk = 8;
 
   bool is_idle() const { return entries_.empty(); }
   int64_t n_waiting() const { return static_cast<int64_t>(waiting_.size()); }
   int64_t n_running() const { return static_cast<int64_t>(running_.size()); }
+  bool is_loading() const { return !loads_.empty(); }  // of sequences there or not
   // The next in line; kNoSequence when nobody waits.
   static constexpr SequenceId kNoSequence = ~SequenceId{0};
   SequenceId next_waiting() const {
@@ -134,6 +158,8 @@ class Scheduler {
     bool wants_prompt_logits = false;
     bool was_admitted = false;
     bool is_running = false;
+    bool is_loading = false;  // waits for its load
+    bool has_loaded = false;  // or tried to, since it came to wait
     int n_preemptions = 0;
     int64_t n_overtaken = 0;
     uint64_t preempting_plan = 0;  // the number of the last that did
@@ -154,6 +180,12 @@ class Scheduler {
   struct Prefill {
     const Entry* entry = nullptr;
     int64_t begin = 0;
+  };
+
+  // Blocks of a sequence, in transfer.
+  struct Load {
+    int64_t first = 0;  // index in the sequence
+    std::vector<BlockId> blocks;
   };
 
   static constexpr int kPreemptionsBeforeReserving = 2;
@@ -192,8 +224,14 @@ class Scheduler {
                      const std::vector<BlockId>& held,
                      int64_t n_new);
 
+  bool is_being_loaded(const StepPlan& plan, const Entry& entry) const;
+  bool try_load(StepPlan& plan, const Entry& entry);
+  int64_t publish_loaded(const Entry& entry, const Load& load, int64_t n_blocks);
+  int64_t n_free_beside(const StepPlan& plan) const;
+
   void apply_preemption(SequenceId id);
   void apply_admission(SequenceId id);
+  void apply_load(const StepPlan& plan, const LoadPlan& load);
   void apply_blocks(const StepPlan& plan, const SpanPlan& span);
   void apply_span(const SpanPlan& span, const SpanResult& result);
   void publish(Entry& entry);
@@ -208,6 +246,9 @@ class Scheduler {
   std::set<Entry*, Before> waiting_;
   std::vector<Entry*> running_;  // in the order of Before
   SchedulerCounters counters_;
+  StoredBlocks n_stored_;  // none: no tier
+  std::unordered_map<SequenceId, Load> loads_;
+  std::vector<WholeBlock> whole_blocks_;
 
   // Of the plan that is being made.
   uint64_t n_plans_ = 0;

@@ -57,14 +57,19 @@ bool Scheduler::is_being_computed(const Entry& entry, int64_t n_cached) {
   });
 }
 
-// hits_ and cached are what the cache holds of it.
-bool Scheduler::try_admit(StepPlan& plan, const Entry& entry, PrefixMatch cached) {
-  const int64_t n_others = n_running() + static_cast<int64_t>(plan.admitted.size());
-  const int64_t n_new = n_admission_blocks(entry) - static_cast<int64_t>(hits_.size());
-  int64_t n_free = picker_.n_free() - n_others;
+// Blocks for another sequence: one for each that runs is left to it, and hits_ are kept.
+int64_t Scheduler::n_free_beside(const StepPlan& plan) const {
+  int64_t n_free = picker_.n_free() - n_running() - std::ssize(plan.admitted);
   for (const BlockId hit : hits_) {
     n_free -= picker_.n_free_lost_by_keeping(hit);
   }
+  return n_free;
+}
+
+// hits_ and cached are what the cache holds of it.
+bool Scheduler::try_admit(StepPlan& plan, const Entry& entry, PrefixMatch cached) {
+  const int64_t n_new = n_admission_blocks(entry) - static_cast<int64_t>(hits_.size());
+  const int64_t n_free = n_free_beside(plan);
   if (cached.source != kNoBlock && n_new + picker_.n_free_lost_by_keeping(cached.source) > n_free) {
     cached = {.n_tokens = static_cast<int64_t>(hits_.size()) * limits_.block_tokens};
   }
@@ -99,9 +104,13 @@ void Scheduler::admit(StepPlan& plan) {
         (!passed_.empty() && (n_overtakings <= 0 || entry->priority != passed_[0]->priority))) {
       return;
     }
+    if (entry->is_loading) {
+      continue;
+    }
     const PrefixMatch cached = find_cached(*entry);
-    const bool can_gain = is_being_computed(*entry, cached.n_tokens);
-    if (can_gain && passed_.empty()) {
+    const bool can_gain =
+        is_being_computed(*entry, cached.n_tokens) || is_being_loaded(plan, *entry);
+    if (passed_.empty() && (can_gain || try_load(plan, *entry))) {
       continue;
     }
     const bool may_start = !can_gain && (passed_.empty() || cached.n_tokens * 2 >= entry->n_known);

@@ -1,9 +1,10 @@
 #pragma once
-// Random submits, cancels, failures and steps against the scheduler, for the fast and the slow
-// test.
+// Random submits, cancels, failures, loads and steps against the scheduler, for the fast and the
+// slow test.
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "engine/fake_executor.h"
@@ -23,6 +24,9 @@ struct FuzzTotals {
   int64_t n_overtakings = 0;
   int64_t n_drafts = 0;
   int64_t n_accepted = 0;
+  int64_t n_loads = 0;
+  int64_t n_late_loads = 0;
+  int64_t n_loaded_blocks = 0;
 
   FuzzTotals& operator+=(const FuzzTotals& other) {
     n_finished += other.n_finished;
@@ -36,6 +40,9 @@ struct FuzzTotals {
     n_overtakings += other.n_overtakings;
     n_drafts += other.n_drafts;
     n_accepted += other.n_accepted;
+    n_loads += other.n_loads;
+    n_late_loads += other.n_late_loads;
+    n_loaded_blocks += other.n_loaded_blocks;
     return *this;
   }
 };
@@ -45,13 +52,18 @@ class SchedulerFuzz {
   SchedulerFuzz(const SchedulerLimits& limits,
                 uint32_t seed,
                 bool has_drafts = true,
-                bool limits_step_time = true)
+                bool limits_step_time = true,
+                bool has_tier = true)
       : limits_(limits),
         random_(seed),
         scheduler_(limits),
         executor_(limits),
         has_drafts_(has_drafts),
-        limits_step_time_(limits_step_time) {}
+        limits_step_time_(limits_step_time) {
+    if (has_tier) {
+      scheduler_.load_from([this](SequenceId, int64_t) { return below(6); });
+    }
+  }
 
   void step(int max_waiting) {
     while (scheduler_.n_waiting() < max_waiting && random_() % 3 == 0) {
@@ -60,12 +72,14 @@ class SchedulerFuzz {
     if (random_() % 20 == 0) {
       cancel();
     }
+    receive();
     max_prompt_tokens_ = limits_step_time_ && random_() % 2 == 0 ? below(3 * limits_.prefill_chunk)
                                                                  : Scheduler::kNoLimit;
     StepPlan plan = scheduler_.plan(max_prompt_tokens_);
     add_drafts(plan);
     ASSERT_TRUE(scheduler_.check());
     check_plan(plan);
+    start_loads(plan);
     std::vector<SpanResult> results = executor_.run(plan);
     for (SpanResult& result : results) {  // a row with NaN ends its sequence alone
       if (random_() % 200 == 0 && !result.is_finished) {
@@ -86,6 +100,7 @@ class SchedulerFuzz {
     totals_.n_copies += std::ssize(plan.copies);
     totals_.n_overtakings += std::ssize(plan.overtaken);
     scheduler_.apply(std::move(plan), results);
+    check_whole_blocks();
     for (const SequenceId id : finished) {
       executor_.forget(id);
       ++totals_.n_finished;
@@ -102,7 +117,8 @@ class SchedulerFuzz {
       const int64_t n_all = sequence.n_prompt + sequence.max_new;
       bound += 3 * (n_all / limits_.block_tokens + 2 + sequence.max_new);
     }
-    while (!scheduler_.is_idle()) {
+    bound = 2 * bound + 20;  // a load takes a few steps
+    while (!scheduler_.is_idle() || scheduler_.is_loading()) {
       ASSERT_GT(bound--, 0) << "no end in sight";
       step(0);
     }
@@ -112,6 +128,7 @@ class SchedulerFuzz {
     totals_.n_cached_tokens = counters.n_cached_tokens;
     totals_.n_prompt_tokens = counters.n_prompt_tokens;
     totals_.n_merged_blocks = counters.n_merged_blocks;
+    totals_.n_loaded_blocks = counters.n_loaded_blocks;
   }
 
   const FuzzTotals& totals() const { return totals_; }
@@ -186,11 +203,58 @@ class SchedulerFuzz {
     ++totals_.n_cancelled;
   }
 
+  // The tier writes from now on, and others must not read there.
+  void start_loads(const StepPlan& plan) {
+    for (const LoadPlan& load : plan.loads) {
+      const std::span<const BlockId> blocks = plan.blocks_to_load(load);
+      ASSERT_GE(std::ssize(blocks), limits_.min_load_blocks);
+      loads_.push_back({load.sequence, load.n_held, {blocks.begin(), blocks.end()}, false});
+      ++totals_.n_loads;
+      for (const BlockId block : blocks) {
+        executor_.spoil(block);
+      }
+    }
+  }
+
+  // Some loads end, with all of their blocks or fewer, and some are late.
+  void receive() {
+    for (auto load = loads_.begin(); load != loads_.end();) {
+      if (!load->is_late && random_() % 8 == 0) {
+        load->is_late = true;
+        ++totals_.n_late_loads;
+        scheduler_.give_up_load(load->sequence);
+      }
+      if (random_() % 3 != 0) {
+        ++load;
+        continue;
+      }
+      const auto n_all = std::ssize(load->blocks);
+      const bool is_there = executor_.sequences().contains(load->sequence);
+      const int64_t n_arrived = random_() % 4 == 0 ? below(n_all) : n_all;
+      for (int64_t i = 0; is_there && i < n_arrived; ++i) {
+        executor_.fill(load->blocks[static_cast<size_t>(i)], load->sequence, load->first + i);
+      }
+      ASSERT_LE(scheduler_.finish_load(load->sequence, n_arrived), is_there ? n_arrived : 0);
+      load = loads_.erase(load);
+    }
+  }
+
+  // What would be offered to a tier holds what it claims.
+  void check_whole_blocks() {
+    for (const WholeBlock& whole : scheduler_.whole_blocks()) {
+      ASSERT_TRUE(executor_.holds(whole.block, whole.sequence, whole.index));
+    }
+  }
+
   void check_plan(const StepPlan& plan) {
     ASSERT_LE(plan.n_tokens, limits_.max_batch_tokens);
     ASSERT_LE(plan.n_logits, limits_.max_logits);
     ASSERT_TRUE(plan.preempted.empty() || plan.admitted.empty());
-    ASSERT_TRUE(!plan.is_empty() || scheduler_.is_idle()) << "a step without progress";
+    ASSERT_TRUE(!plan.is_empty() || scheduler_.is_idle() || scheduler_.is_loading())
+        << "a step without progress";
+    for (const LoadPlan& load : plan.loads) {
+      ASSERT_TRUE(std::ranges::find(plan.admitted, load.sequence) == plan.admitted.end());
+    }
     int64_t n_prompt = 0;
     for (const SpanPlan& span : plan.spans) {
       const int64_t end = span.begin + span.count - span.n_drafts;
@@ -207,6 +271,13 @@ class SchedulerFuzz {
     }
   }
 
+  struct Load {
+    SequenceId sequence = 0;
+    int64_t first = 0;
+    std::vector<BlockId> blocks;
+    bool is_late = false;
+  };
+
   SchedulerLimits limits_;
   std::mt19937 random_;
   Scheduler scheduler_;
@@ -217,6 +288,7 @@ class SchedulerFuzz {
   int64_t max_prompt_tokens_ = Scheduler::kNoLimit;  // of this step
   std::vector<int64_t> n_drafts_;                    // offered for each span
   std::vector<std::vector<TokenId>> last_;           // prompts
+  std::vector<Load> loads_;                          // under way
   FuzzTotals totals_;
 };
 

@@ -19,7 +19,7 @@ TEST(SchedulerFuzzSlow, a_million_random_steps) {
                            .max_overtakings = seed % 4,
                            .has_prefix_cache = seed % 5 != 0,
                            .n_key_bits = seed % 3 == 0 ? 8 : 128};
-    SchedulerFuzz fuzz(limits, seed, seed % 7 != 0, seed % 2 == 0);
+    SchedulerFuzz fuzz(limits, seed, seed % 7 != 0, seed % 2 == 0, seed % 3 != 0);
     for (int i = 0; i < 5'000; ++i, ++n_steps) {
       fuzz.step(1 + static_cast<int>(seed % 8));
       ASSERT_FALSE(testing::Test::HasFatalFailure()) << "seed " << seed;
@@ -34,6 +34,9 @@ TEST(SchedulerFuzzSlow, a_million_random_steps) {
   EXPECT_GT(all.n_merged_blocks, 1'000);
   EXPECT_GT(all.n_copies, 10'000);
   EXPECT_GT(all.n_accepted, 100'000);
+  EXPECT_GT(all.n_loads, 10'000);
+  EXPECT_GT(all.n_late_loads, 1'000);
+  EXPECT_GT(all.n_loaded_blocks, 10'000);
 }
 
 }  // namespace

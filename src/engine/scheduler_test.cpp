@@ -213,7 +213,7 @@ TEST(SchedulerFuzzTest, ten_thousand_random_steps_keep_every_block_where_it_belo
       limits.n_key_bits = seed % 2 == 0 ? 128 : 8;
       limits.has_prefix_cache = seed % 4 != 3;
       limits.max_overtakings = seed % 3;
-      SchedulerFuzz fuzz(limits, seed, seed != 2, seed % 2 == 0);
+      SchedulerFuzz fuzz(limits, seed, seed != 2, seed % 2 == 0, seed % 5 != 0);
       for (int i = 0; i < 450; ++i) {
         fuzz.step(6);
         ASSERT_FALSE(testing::Test::HasFatalFailure()) << "blocks " << n_blocks << " seed " << seed;
@@ -233,6 +233,9 @@ TEST(SchedulerFuzzTest, ten_thousand_random_steps_keep_every_block_where_it_belo
   EXPECT_GT(all.n_overtakings, 20);
   EXPECT_GT(all.n_accepted, 500);
   EXPECT_GT(all.n_drafts, all.n_accepted);
+  EXPECT_GT(all.n_loads, 100);
+  EXPECT_GT(all.n_late_loads, 20);
+  EXPECT_GT(all.n_loaded_blocks, 100);
 }
 
 // Pools of 1.0 to 3.0 times one request.

@@ -11,6 +11,7 @@
 #include "engine/step_plan.h"
 #include "engine/text_stream.h"
 #include "engine/token_stream.h"
+#include "kv/block_key.h"
 #include "sample/token_history.h"
 #include "spec/draft_length.h"
 #include "spec/proposer.h"
@@ -64,6 +65,9 @@ struct SequenceState {
   PromptEvent prompt_scores;  // filled as the prompt is computed
   bool is_admitted = false;
   int64_t n_cached = 0;  // tokens of the prompt that were in the cache at the first admission
+  std::vector<BlockKey> tier_keys;  // of whole blocks of tokens, where there is a tier
+  int64_t loaded_begin = 0;         // tokens that a tier brought for it
+  int64_t loaded_end = 0;
   TimePoint admitted;
   TimePoint first_token;
   TimePoint last_token;

@@ -3,6 +3,7 @@
 // without a model.
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/types.h"
@@ -31,17 +32,38 @@ struct BlockCopy {
   BlockId to = 0;
 };
 
+// Blocks of a waiting sequence to be filled from a tier. StepPlan::blocks[first_block, +n_held)
+// hold what comes before, the next n_new are to be filled.
+struct LoadPlan {
+  SequenceId sequence = 0;
+  int64_t first_block = 0;
+  int64_t n_held = 0;
+  int64_t n_new = 0;
+};
+
 struct StepPlan {
   std::vector<SequenceId> preempted;  // give all blocks back and wait
   std::vector<SequenceId> admitted;   // start running, from where the cache ends
   std::vector<SequenceId> overtaken;  // wait although one behind them starts; once for each
   std::vector<SpanPlan> spans;
-  std::vector<BlockId> blocks;  // the block tables of all spans
+  std::vector<LoadPlan> loads;
+  std::vector<BlockId> blocks;  // the block tables of all spans and loads
   std::vector<BlockCopy> copies;
   int64_t n_tokens = 0;
   int64_t n_logits = 0;
 
-  bool is_empty() const { return spans.empty() && preempted.empty(); }
+  bool is_empty() const { return spans.empty() && preempted.empty() && loads.empty(); }
+  std::span<const BlockId> blocks_to_load(const LoadPlan& load) const {
+    return std::span(blocks).subspan(static_cast<size_t>(load.first_block + load.n_held),
+                                     static_cast<size_t>(load.n_new));
+  }
+};
+
+// A whole block that a sequence has got, from the cache or by computing it, and that can be found.
+struct WholeBlock {
+  SequenceId sequence = 0;
+  int64_t index = 0;  // in the sequence
+  BlockId block = 0;
 };
 
 // What became of a span, in the order of StepPlan::spans.

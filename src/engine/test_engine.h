@@ -107,6 +107,10 @@ struct TestEngine {
   std::map<int, Answer> ask_all(Request request) { return read_all(*submit(std::move(request))); }
   Answer ask(Request request) { return ask_all(std::move(request)).at(0); }
 
+  double counter(const std::string& name, const std::string& help, const MetricLabels& labels) {
+    return metrics.counter(name, help, labels).value();
+  }
+
   Metrics metrics;
   std::unique_ptr<Engine> engine;
 };

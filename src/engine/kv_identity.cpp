@@ -1,0 +1,93 @@
+#include "engine/kv_identity.h"
+
+#include <gnu/libc-version.h>
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include "base/digest.h"
+#include "base/mapped_file.h"
+#include "engine/model_files.h"
+#include "kv/block_pool.h"
+
+namespace millrace {
+namespace {
+
+// Shares of the work, so that one large tensor does not hold up everybody.
+constexpr size_t kPieceBytes = size_t{8} << 20;
+
+std::span<const std::byte> text(std::string_view value) {
+  return std::as_bytes(std::span(value));
+}
+
+template <class T>
+void add_value(Sha256& sha, const T& value) {
+  sha.add_part(std::as_bytes(std::span(&value, 1)));
+}
+
+void add_metadata(Sha256& sha, const GgufFile& file) {
+  for (const GgufEntry& entry : file.metadata().entries()) {
+    sha.add_part(text(entry.key));
+    add_value(sha, entry.value.type);
+    add_value(sha, entry.value.element_type);
+    sha.add_part(entry.value.bytes);
+  }
+}
+
+// Digests of pieces in the order of the file, each made by whoever has time.
+void add_tensors(Sha256& sha, const GgufFile& file, WorkerPool& workers) {
+  std::vector<std::span<const std::byte>> pieces;
+  for (const TensorView& tensor : file.tensors()) {
+    sha.add_part(text(tensor.name));
+    add_value(sha, tensor.dtype);
+    add_value(sha, tensor.shape);
+    for (auto rest = tensor.data; !rest.empty();) {
+      const size_t n = std::min(rest.size(), kPieceBytes);
+      pieces.push_back(rest.first(n));
+      rest = rest.subspan(n);
+    }
+  }
+  std::vector<Digest256> digests(pieces.size());
+  workers.run([&](int worker) {
+    Sha256 own;
+    for (auto i = static_cast<size_t>(worker); i < pieces.size();
+         i += static_cast<size_t>(workers.size())) {
+      own.add(pieces[i]);
+      digests[i] = own.finish();
+    }
+  });
+  for (const Digest256& digest : digests) {
+    sha.add(digest);
+  }
+}
+
+}  // namespace
+
+Result<BlockKey> kv_identity(const ModelFiles& files,
+                             const ModelFiles* draft,
+                             KvType type,
+                             kernels::Isa isa,
+                             WorkerPool& workers) {
+  const auto program = MappedFile::open("/proc/self/exe");
+  if (!program) {
+    return propagate(program);
+  }
+  Sha256 sha;
+  sha.add_part(text("millrace kv 1"));
+  sha.add_part(program->bytes());
+  sha.add_part(text(gnu_get_libc_version()));
+  sha.add_part(text(kernels::isa_name(isa)));
+  sha.add_part(text(kv_type_name(type)));
+  add_value(sha, kBlockTokens);
+  for (const ModelFiles* model : {&files, draft}) {
+    add_value(sha, model != nullptr);
+    if (model != nullptr) {
+      add_metadata(sha, *model->gguf);
+      add_tensors(sha, *model->gguf, workers);
+    }
+  }
+  return sha.finish();
+}
+
+}  // namespace millrace
