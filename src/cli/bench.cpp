@@ -249,7 +249,7 @@ int bench_machine(const BenchOptions& options) {
 Result<int> bench_speculate(const BenchOptions& options, ModelFiles files) {
   std::vector<std::string> prompts;
   if (!options.prompts.empty()) {
-    auto read = read_prompt_file(options.prompts);
+    auto read = read_prompt_file("--prompts", options.prompts);
     if (!read) {
       return propagate(read);
     }

@@ -194,7 +194,7 @@ Result<std::vector<std::string>> read_prompts(const std::string& path) {
   if (path.empty()) {
     return std::vector<std::string>(kPrompts.begin(), kPrompts.end());
   }
-  return read_prompt_file(path);
+  return read_prompt_file("--prompts", path);
 }
 
 std::string body_of(const LoadOptions& options,

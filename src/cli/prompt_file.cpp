@@ -14,11 +14,12 @@ constexpr size_t kMaxBytes = size_t{1} << 30;
 
 }  // namespace
 
-Result<std::vector<std::string>> read_prompt_file(const std::string& path) {
+Result<std::vector<std::string>> read_prompt_file(const std::string& option,
+                                                  const std::string& path) {
   const auto content = path == "-" ? read_to_end(STDIN_FILENO, "standard input", kMaxBytes)
                                    : read_regular_file(path, kMaxBytes);
   if (!content) {
-    return fail(content.error().code, "--prompts {}", content.error().message);
+    return fail(content.error().code, "{} {}", option, content.error().message);
   }
   std::istringstream lines(*content);
   std::vector<std::string> prompts;
@@ -31,7 +32,7 @@ Result<std::vector<std::string>> read_prompt_file(const std::string& path) {
     }
   }
   if (prompts.empty()) {
-    return fail(ErrorCode::kInvalidArgument, "--prompts {}: holds no prompt (one a line)", path);
+    return fail(ErrorCode::kInvalidArgument, "{} {}: holds no prompt (one a line)", option, path);
   }
   return prompts;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// The file of --prompts. Main thread.
+// Files of prompts: --prompts, --warm. Main thread.
 
 #include <string>
 #include <vector>
@@ -8,7 +8,8 @@
 
 namespace millrace {
 
-// One prompt a line, blank ones left out; "-": standard input. Errors name --prompts.
-Result<std::vector<std::string>> read_prompt_file(const std::string& path);
+// One prompt a line, blank ones left out; "-": standard input. Errors begin with the option.
+Result<std::vector<std::string>> read_prompt_file(const std::string& option,
+                                                  const std::string& path);
 
 }  // namespace millrace

@@ -20,7 +20,9 @@
 #include "cli/http_client.h"
 #include "cli/model_options.h"
 #include "cli/option_set.h"
+#include "cli/prompt_file.h"
 #include "cli/stop_signals.h"
+#include "cli/warm.h"
 #include "server/host_check.h"
 #include "server/http_server.h"
 #include "server/service.h"
@@ -45,6 +47,9 @@ struct ServeOptions {
   int max_connections = 1024;
   int shutdown_seconds = 30;
   bool no_prefix_cache = false;
+  std::string kv_disk;
+  int64_t kv_disk_mebibytes = kDefaultKvDisk >> 20;
+  std::string warm_file;
   bool always_usage = false;
   bool is_verbose = false;
 
@@ -99,6 +104,16 @@ struct ServeOptions {
     options.add("--no-prefix-cache",
                 no_prefix_cache,
                 "Compute every prompt anew; answers are the same with and without");
+    options.add("--kv-disk",
+                kv_disk,
+                "A folder that keeps computed prompts when memory runs short and over restarts; "
+                "default: none");
+    options.add(
+        "--kv-disk-size", kv_disk_mebibytes, 1, kMaxKvDisk >> 20, "MiB that --kv-disk may take");
+    options.add("--warm",
+                warm_file,
+                "A file of prompts to have ready before the first request, one a line: text, or "
+                "the body of a chat request as JSON; - is standard input. Default: none");
     options.add(
         "--always-usage", always_usage, "End every stream with a usage chunk, asked for or not");
     options.add("--verbose", is_verbose, "Log every request (never its text)");
@@ -270,6 +285,11 @@ Result<int> serve(const ServeOptions& options) {
   if (auto checked = check_names(options); !checked) {
     return propagate(checked);
   }
+  const auto prompts = options.warm_file.empty() ? Result<std::vector<std::string>>()
+                                                 : read_prompt_file("--warm", options.warm_file);
+  if (!prompts) {
+    return propagate(prompts);
+  }
   allow_connections(options.max_connections);
   auto files = open_model(options.model.model);
   if (!files) {
@@ -300,6 +320,8 @@ Result<int> serve(const ServeOptions& options) {
   }
   engine_options.max_sequences = options.max_sequences;
   engine_options.has_prefix_cache = !options.no_prefix_cache;
+  engine_options.kv_disk = options.kv_disk;
+  engine_options.kv_disk_bytes = options.kv_disk_mebibytes << 20;
   engine_options.max_waiting = options.max_waiting;
   engine_options.max_queue_ms = options.max_queue_ms;
   engine_options.max_step_ms = options.max_step_ms;
@@ -311,6 +333,11 @@ Result<int> serve(const ServeOptions& options) {
   }
   engine = std::move(*started);
   log_model(*engine, options);
+  if (!prompts->empty()) {
+    if (auto warmed = warm_up(*engine, *prompts, options.warm_file); !warmed) {
+      return propagate(warmed);
+    }
+  }
   is_serving.store(true);
   service.set_engine(*engine);
   log_info("[serve] ready: curl {}/v1/models", (*server)->url());

@@ -198,6 +198,37 @@ import json
 first, again, kind = [json.loads(line)["prompt_tokens"] for line in open("chat")]
 assert first == again and len(kind) > len(first)
 PYTHON
+# expect_late_error WORDS OPTION...: a server that listens, then ends with status 1 and these words.
+expect_late_error() {
+  local words=$1
+  shift
+  if timeout 60 "$millrace" serve demo --port 0 -t 1 "$@" 2>err; then fail "serve $* succeeded"; else [ $? -eq 1 ] || fail "serve $*: status $?"; fi
+  tail -1 err | grep -q -- "$words" || fail "serve $*: no '$words' in: $(cat err)"
+}
+# Prompts of --warm are computed once, on disk when the server is ready, and found by the next one.
+{
+  printf 'Tell me %0200d stories about a fox who wants to learn how to swim.\n' 7
+  printf '{"messages": [{"role": "system", "content": "%0300d"}, {"role": "user", "content": "Hi"}]}\n' 8
+} >prompts.txt
+warm_server() {  # warm_server [OPTION...]: up to ready, then stopped
+  "$millrace" serve demo --port 0 --port-file warm_port -t 1 --kv-disk disk --warm prompts.txt "$@" 2>log &
+  pid=$!
+  for _ in $(seq 300); do grep -q 'ready:' log && break; kill -0 $pid 2>/dev/null || break; sleep 0.1; done
+  grep -q 'ready:' log || fail "serve --warm: $(cat log)"
+}
+warm_server
+grep -q -- '--warm: 2 prompts, .* 0 of them found' log || fail "first --warm: $(cat log)"
+expect_late_error 'is in use by another server' --kv-disk disk
+kill -KILL $pid
+wait $pid || true
+warm_server
+grep -q -- '--warm: 2 prompts' log && ! grep -q ' 0 of them found' log || fail "second --warm: $(cat log)"
+kill -TERM $pid
+wait $pid || fail "serve --kv-disk: status $?: $(cat log)"
+printf '{"messages": []}\n' >bad.txt
+expect_late_error 'warm bad.txt: prompt 1: messages' --warm bad.txt
+expect_late_error '--kv-disk missing/disk: no folder' --kv-disk missing/disk
+expect_late_error '--kv-disk keeps the prefix cache' --kv-disk disk --no-prefix-cache
 for signal in INT TERM; do
   "$millrace" run demo -p 'Tell me a story.' --ignore-eos -q -t 1 >half.txt 2>err &
   pid=$!
@@ -210,6 +241,7 @@ for signal in INT TERM; do
     *) fail "run ended by SIG$signal with status $status: $(cat err)" ;;
   esac
 done
+expect_error '--warm missing.txt' serve demo --port 0 -t 1 --warm missing.txt
 expect_error 'as https://app.example' serve demo --allow-origin foo
 expect_error 'without spaces' serve demo --alias ''
 expect_error 'did you mean demo' run demo.gguf -p hi

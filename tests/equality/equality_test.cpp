@@ -1,11 +1,12 @@
 // The equality matrix: token ids and log probabilities of a request are the same bit for bit alone
 // and among strangers, in any chunking, with any number of threads, after preemption, whatever part
-// of it was in the cache, and however many of its tokens were guessed.
+// of it was in the cache or on disk, and however many of its tokens were guessed.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <filesystem>
 
 #include "engine/test_engine.h"
 #include "kv/block_pool.h"
@@ -209,6 +210,57 @@ TEST_P(Equality, prompts_whose_beginning_is_in_the_cache) {
         }
       }
       EXPECT_GE(check(rig, around), n_cached) << "common " << n_common;
+    }
+  }
+}
+
+// A folder that is removed with it.
+struct Folder {
+  Folder()
+      : path(std::filesystem::temp_directory_path() /
+             ("millrace_equality_" + std::to_string(getpid()))) {
+    std::filesystem::remove_all(path);
+  }
+  ~Folder() { std::filesystem::remove_all(path); }
+  std::filesystem::path path;
+};
+
+// The engine is destroyed and made again over the same folder, in turns with and without a draft
+// model, whose KV is kept too. Each request has a salt of its own: what it finds, it loads.
+TEST_P(Equality, prompts_that_another_process_left_on_disk) {
+  const Folder folder;
+  std::vector<Request> all = requests();
+  int64_t n_whole = 0;  // tokens of blocks that are worth loading
+  for (size_t i = 0; i < all.size(); ++i) {
+    all[i].cache_salt = std::to_string(i);
+    const int64_t n_blocks = std::ssize(all[i].prompt) / kBlockTokens;
+    n_whole += n_blocks < 2 ? 0 : n_blocks * kBlockTokens;
+  }
+  for (const char* draft : {"", "itself"}) {
+    for (int round = 0; round < 4; ++round) {
+      const Surroundings around{.chunk = round == 1 ? 16 : kUnlimited,
+                                .n_threads = 1 + round % 2,
+                                .has_strangers = round == 3,
+                                .max_drafts = *draft == 0 ? 0 : 4};
+      EngineOptions options = options_of(around);
+      options.kv_disk = folder.path.string();
+      TestEngine rig(model_.path(), options, *draft == 0 ? "" : model_.path());
+      const std::vector<Answer> answers =
+          around.has_strangers ? ask_among_strangers(rig, all, 60) : ask_alone(rig, all);
+      int64_t n_cached = 0;
+      for (size_t i = 0; i < all.size(); ++i) {
+        expect_same(answers[i], expected_[i]);
+        ASSERT_FALSE(HasFatalFailure()) << around.describe() << ", request " << i;
+        n_cached += answers[i].finish.usage.cached_tokens;
+      }
+      const EngineStats stats = rig.engine->stats();
+      EXPECT_EQ(stats.loaded_tokens, round == 0 ? 0 : n_whole) << around.describe();
+      EXPECT_GE(n_cached, stats.loaded_tokens);
+      EXPECT_EQ(stats.refused_blocks, 0);
+      if (*draft != 0 && !around.has_strangers) {
+        EXPECT_EQ(stats.rejected_drafts, 0);  // the draft model's KV was right too
+        EXPECT_GT(stats.accepted_drafts, 200);
+      }
     }
   }
 }

@@ -1,0 +1,17 @@
+#pragma once
+// serve --warm: prompts that are in the cache, and on disk where there is one, before the first
+// request. Main thread.
+
+#include <span>
+#include <string>
+
+#include "base/result.h"
+#include "engine/engine.h"
+
+namespace millrace {
+
+// Computes each prompt (see parse_warm_prompt), or finds it, and waits until all of it is written.
+// path: of the file, for errors, which say which prompt, counted from 1.
+Result<void> warm_up(Engine& engine, std::span<const std::string> prompts, const std::string& path);
+
+}  // namespace millrace

@@ -1,0 +1,17 @@
+#pragma once
+// Prompts that a server computes before its first request. Pure functions.
+
+#include <string>
+
+#include "base/result.h"
+#include "engine/request.h"
+
+namespace millrace {
+
+class Engine;
+
+// A line of text is a prompt as it is, one that begins with { is a body of /v1/chat/completions.
+// Errors say what is wrong with it; unknown fields are none. The request asks for one token.
+Result<Request> parse_warm_prompt(const Engine& engine, const std::string& line);
+
+}  // namespace millrace
