@@ -133,8 +133,8 @@ std::vector<int64_t> SegmentStore::list() const {
   return numbers;
 }
 
-// True when the file is records from its beginning to its end.
-bool SegmentStore::scan(
+// Bytes of the records that the file begins with.
+int64_t SegmentStore::scan(
     const SegmentPtr& file,
     int64_t n_bytes,
     const std::function<void(const RecordHead&, const RecordPlace&)>& on_record) {
@@ -145,12 +145,12 @@ bool SegmentStore::scan(
                                   static_cast<size_t>(n_bytes - offset)));
     const auto head = file->read(offset, bytes) ? decode(bytes, sha_) : std::nullopt;
     if (!head || head->record_bytes() > static_cast<uint64_t>(n_bytes - offset)) {
-      return false;
+      break;
     }
     on_record(*head, {.segment = file, .offset = offset});
     offset += static_cast<int64_t>(head->record_bytes());
   }
-  return true;
+  return offset;
 }
 
 Result<SegmentStore> SegmentStore::open(
@@ -166,6 +166,7 @@ Result<SegmentStore> SegmentStore::open(
   if (auto locked = store.lock(); !locked) {
     return propagate(locked);
   }
+  int64_t n_whole = 0;  // bytes of the last segment's records
   for (const int64_t number : store.list()) {
     store.next_number_ = number + 1;
     const int descriptor = ::open(store.path_of(number).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
@@ -174,10 +175,16 @@ Result<SegmentStore> SegmentStore::open(
     }
     auto file = std::make_shared<const SegmentFile>(descriptor, number);
     const int64_t n_bytes = std::max<int64_t>(file->size(), 0);
-    store.is_open_ = store.scan(file, n_bytes, on_record);
-    store.n_damaged_ += store.is_open_ ? 0 : 1;
+    n_whole = store.scan(file, n_bytes, on_record);
+    store.n_damaged_ += n_whole < n_bytes ? 1 : 0;
     store.n_bytes_ += n_bytes;
     store.segments_.push_back({std::move(file), n_bytes});
+  }
+  if (!store.segments_.empty()) {
+    Segment& last = store.segments_.back();
+    store.is_open_ = last.file->cut(n_whole);
+    store.n_bytes_ -= store.is_open_ ? last.n_bytes - n_whole : 0;
+    last.n_bytes = store.is_open_ ? n_whole : last.n_bytes;
   }
   while (store.n_bytes_ > max_bytes) {
     store.drop_oldest();

@@ -54,8 +54,8 @@ bool read_record(const RecordPlace& place,
                  Sha256& sha);
 
 // Records have no index beside them: their heads, each with its own checksum, are the index. What
-// follows a head that is damaged, cut off or of another version is out of reach, and never
-// appended to.
+// follows a head that is damaged, cut off or of another version is out of reach; the last segment
+// is cut there, so that it can be appended to.
 class SegmentStore {
  public:
   // A folder that does not exist is made. Older segments go when there are more than max_bytes.
@@ -91,9 +91,9 @@ class SegmentStore {
   std::string path_of(int64_t number) const;
   Result<void> lock();
   std::vector<int64_t> list() const;
-  bool scan(const SegmentPtr& file,
-            int64_t n_bytes,
-            const std::function<void(const RecordHead&, const RecordPlace&)>& on_record);
+  int64_t scan(const SegmentPtr& file,
+               int64_t n_bytes,
+               const std::function<void(const RecordHead&, const RecordPlace&)>& on_record);
   Result<void> begin_segment();
   Result<void> make_room(int64_t n_bytes);
   void drop_oldest();
