@@ -245,9 +245,8 @@ void Scheduler::assign_blocks(StepPlan& plan,
 
 void Scheduler::add_drafts(StepPlan& plan, std::span<const int64_t> n_drafts) {
   const int64_t n_others = n_running() + std::ssize(plan.admitted);
-  const int64_t n_loading = std::ranges::count_if(waiting_, &Entry::is_loading);
   const bool is_someone_short =
-      n_waiting() - n_loading > std::ssize(plan.admitted) && n_others < limits_.max_sequences;
+      n_waiting() - n_loading() > std::ssize(plan.admitted) && n_others < limits_.max_sequences;
   for (size_t i = 0; i < plan.spans.size() - plan.admitted.size(); ++i) {
     SpanPlan& span = plan.spans[i];
     const Entry& entry = *planned_[i];

@@ -224,6 +224,7 @@ class Scheduler {
                      const std::vector<BlockId>& held,
                      int64_t n_new);
 
+  int64_t n_loading() const;
   bool is_being_loaded(const StepPlan& plan, const Entry& entry) const;
   bool try_load(StepPlan& plan, const Entry& entry);
   int64_t publish_loaded(const Entry& entry, const Load& load, int64_t n_blocks);

@@ -7,6 +7,14 @@
 
 namespace millrace {
 
+// Sequences that wait for their loads.
+int64_t Scheduler::n_loading() const {
+  return std::ranges::count_if(loads_, [&](const auto& load) {
+    const auto found = entries_.find(load.first);
+    return found != entries_.end() && found->second.is_loading;
+  });
+}
+
 // Is the block behind hits_ on its way for somebody else?
 bool Scheduler::is_being_loaded(const StepPlan& plan, const Entry& entry) const {
   const auto next = std::ssize(hits_);
