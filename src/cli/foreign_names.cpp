@@ -50,9 +50,8 @@ constexpr std::array kRows = {
     ForeignName{Kind::kOption, "--allowed-origins", "serve --allow-origin"},
     ForeignName{Kind::kOption, "-v, --log-level", "serve --verbose"},
     ForeignName{Kind::kOption, "--gpu-memory-utilization, --cache-ram", "--kv-memory, in MiB"},
-    ForeignName{Kind::kOption,
-                "--slot-save-path, --prompt-cache, --kv-transfer-config",
-                "serve --kv-disk"},
+    ForeignName{
+        Kind::kOption, "--slot-save-path, --prompt-cache, --kv-transfer-config", "serve --kv-disk"},
     ForeignName{Kind::kOption,
                 "--enable-prefix-caching, --enable-chunked-prefill, -cb, --cont-batching",
                 "nothing (always on)"},
