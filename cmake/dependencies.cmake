@@ -11,6 +11,7 @@ find_package(simdjson 3.0 REQUIRED)            # text, formats: bulk JSON (token
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)   # text: pre-tokenizer patterns
 find_package(ICU 72 REQUIRED COMPONENTS uc)    # text: Unicode normalisation
 find_package(Boost 1.81 REQUIRED)              # kv: Intrusive | server: HTTP (Beast, Asio); headers only
+pkg_check_modules(HIREDIS REQUIRED IMPORTED_TARGET hiredis)    # server: a shared response cache in Redis
 find_package(CLI11 2.1 REQUIRED)               # cli: option parsing
 if(MILLRACE_DEV)
   find_package(GTest 1.12 REQUIRED)

@@ -21,6 +21,7 @@
 #include "cli/model_options.h"
 #include "cli/option_set.h"
 #include "cli/prompt_file.h"
+#include "cli/response_cache_options.h"
 #include "cli/stop_signals.h"
 #include "cli/warm.h"
 #include "server/host_check.h"
@@ -33,6 +34,7 @@ namespace {
 struct ServeOptions {
   ModelOptions model;
   DraftOptions draft;
+  ResponseCacheFlags response_cache;
   std::string host = "127.0.0.1";
   int port = 8080;
   std::string port_file;
@@ -114,6 +116,7 @@ struct ServeOptions {
                 warm_file,
                 "A file of prompts to have ready before the first request, one a line: text, or "
                 "the body of a chat request as JSON; - is standard input. Default: none");
+    response_cache.declare(options);
     options.add(
         "--always-usage", always_usage, "End every stream with a usage chunk, asked for or not");
     options.add("--verbose", is_verbose, "Log every request (never its text)");
@@ -299,12 +302,17 @@ Result<int> serve(const ServeOptions& options) {
   if (!api_options) {
     return propagate(api_options);
   }
+  auto cache_options = options.response_cache.read();
+  if (!cache_options) {
+    return propagate(cache_options);
+  }
   EngineOptions engine_options;
   if (auto applied = options.draft.apply(engine_options); !applied) {
     return propagate(applied);
   }
   Metrics metrics;
-  std::unique_ptr<Engine> engine;  // outlives the server
+  std::unique_ptr<Engine> engine;  // both outlive the server
+  std::unique_ptr<ResponseCache> response_cache;
   Service service(std::move(*api_options), metrics);
   auto server = HttpServer::start(http_options(options), service.handler());
   if (!server) {
@@ -339,7 +347,8 @@ Result<int> serve(const ServeOptions& options) {
     }
   }
   is_serving.store(true);
-  service.set_engine(*engine);
+  response_cache = start_response_cache(std::move(*cache_options), *engine, metrics);
+  service.set_engine(*engine, response_cache.get());
   log_info("[serve] ready: curl {}/v1/models", (*server)->url());
   stop.wait();
   drain(**server, service, *engine, options.shutdown_seconds);

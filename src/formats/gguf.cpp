@@ -96,6 +96,7 @@ Result<GgufFile> GgufFile::parse(std::span<const std::byte> bytes, std::string n
   file.name_ = std::move(name);
   file.version_ = parsed->version;
   file.file_bytes_ = bytes.size();
+  file.contents_ = {bytes};
   file.metadata_ = GgufMetadata(file.name_, std::move(parsed->entries));
   if (auto whole = check_whole(file.metadata_, file.name_); !whole) return propagate(whole);
   file.tensors_ = std::move(parsed->tensors);
@@ -139,6 +140,7 @@ Result<GgufFile> GgufFile::open_set(const ShardName& shard) {
       file.metadata_ = std::move(metadata);
     }
     file.file_bytes_ += bytes.size();
+    file.contents_.push_back(bytes);
     file.tensors_.insert(file.tensors_.end(), parsed->tensors.begin(), parsed->tensors.end());
   }
   file.files_ = std::move(*mapped);

@@ -35,6 +35,8 @@ class GgufFile {
   uint32_t version() const { return version_; }
   int n_shards() const { return n_shards_; }
   uint64_t file_bytes() const { return file_bytes_; }  // of all shards
+  // Every byte of the files, in the order of the shards.
+  std::span<const std::span<const std::byte>> contents() const { return contents_; }
 
   const GgufMetadata& metadata() const { return metadata_; }  // of the first shard
 
@@ -54,6 +56,7 @@ class GgufFile {
   int n_shards_ = 1;
   uint64_t file_bytes_ = 0;
   std::vector<MappedFile> files_;  // empty after parse()
+  std::vector<std::span<const std::byte>> contents_;
   GgufMetadata metadata_;
   std::vector<TensorView> tensors_;
   std::vector<uint32_t> by_name_;  // indices of tensors_, sorted by name

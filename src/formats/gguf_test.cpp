@@ -265,6 +265,11 @@ TEST_F(GgufShards, any_name_of_the_set_loads_the_set) {
     const auto file = GgufFile::open(folder_.path(shard_name(no, 3)));
     ASSERT_TRUE(file) << file.error().message;
     EXPECT_EQ(file->n_shards(), 3);
+    size_t n_bytes = 0;
+    for (const auto& bytes : file->contents()) {
+      n_bytes += bytes.size();
+    }
+    EXPECT_EQ(n_bytes, file->file_bytes());
     EXPECT_EQ(file->name(), folder_.path(shard_name(1, 3)));
     ASSERT_EQ(file->tensors().size(), 3u);
     EXPECT_EQ(file->find("w3")->n_rows(), 3);

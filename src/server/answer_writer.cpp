@@ -24,17 +24,22 @@ std::string token_label(const Tokenizer& tokenizer, TokenId token) {
   return label;
 }
 
-std::string usage_json(const Usage& usage) {
-  return fmt::format(R"({{"prompt_tokens":{},"completion_tokens":{},"total_tokens":{},)"
-                     R"("prompt_tokens_details":{{"cached_tokens":{}}},)"
-                     R"("completion_tokens_details":{{"accepted_prediction_tokens":{},)"
-                     R"("rejected_prediction_tokens":{}}}}})",
-                     usage.prompt_tokens,
-                     usage.completion_tokens,
-                     usage.prompt_tokens + usage.completion_tokens,
-                     usage.cached_tokens,
-                     usage.accepted_drafts,
-                     usage.rejected_drafts);
+std::string usage_json(const AnswerUsage& usage) {
+  const Usage& tokens = usage.tokens;
+  std::string json = fmt::format(R"({{"prompt_tokens":{},"completion_tokens":{},"total_tokens":{},)"
+                                 R"("prompt_tokens_details":{{"cached_tokens":{}}},)"
+                                 R"("completion_tokens_details":{{"accepted_prediction_tokens":{},)"
+                                 R"("rejected_prediction_tokens":{}}})",
+                                 tokens.prompt_tokens,
+                                 tokens.completion_tokens,
+                                 tokens.prompt_tokens + tokens.completion_tokens,
+                                 tokens.cached_tokens,
+                                 tokens.accepted_drafts,
+                                 tokens.rejected_drafts);
+  if (usage.response_cache) {
+    json += fmt::format(R"(,"response_cache":"{}")", cache_outcome_name(*usage.response_cache));
+  }
+  return json + '}';
 }
 
 const char* finish_reason_name(FinishReason reason) {

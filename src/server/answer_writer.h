@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/token_stream.h"
+#include "server/cache_outcome.h"
 
 namespace millrace {
 
@@ -27,6 +29,12 @@ struct AnswerOptions {
   bool has_logprobs = false;
 };
 
+// Of all choices together.
+struct AnswerUsage {
+  Usage tokens;
+  std::optional<CacheOutcome> response_cache = {};  // absent: there is none
+};
+
 // Each call appends what it has to say: a streaming writer events, another one nothing before
 // end().
 class AnswerWriter {
@@ -36,7 +44,7 @@ class AnswerWriter {
   virtual void prompt(int choice, const PromptEvent& event, std::string& out) = 0;
   virtual void token(int choice, const TokenEvent& event, std::string& out) = 0;
   virtual void finish(int choice, const FinishEvent& event, std::string& out) = 0;
-  virtual void end(const Usage& total, std::string& out) = 0;
+  virtual void end(const AnswerUsage& total, std::string& out) = 0;
 };
 
 std::unique_ptr<AnswerWriter> make_chat_writer(const AnswerHead& head,
@@ -59,7 +67,7 @@ std::unique_ptr<AnswerWriter> make_completion_writer(const AnswerHead& head,
 // "bytes:\xe2\x80".
 std::string token_label(const Tokenizer& tokenizer, TokenId token);
 
-std::string usage_json(const Usage& usage);
+std::string usage_json(const AnswerUsage& usage);
 const char* finish_reason_name(FinishReason reason);  // "stop" or "length"
 
 }  // namespace millrace

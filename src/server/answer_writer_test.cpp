@@ -75,7 +75,7 @@ TEST_F(AnswerWriterTest, chat_stream_has_role_text_reason_usage_and_done) {
   writer->token(0, token('a', "a\n\"q\""), out);
   writer->token(0, token('\xC3', ""), out);  // nothing to show yet
   writer->finish(0, finish(FinishReason::kLength, "tail"), out);
-  writer->end({5, 2, 3}, out);
+  writer->end({{5, 2, 3}}, out);
   const auto chunks = events(out);
   ASSERT_EQ(chunks.size(), 6u);
   EXPECT_EQ(chunks[0]["choices"][0]["delta"], json::parse(R"({"role":"assistant","content":""})"));
@@ -97,6 +97,7 @@ TEST_F(AnswerWriterTest, chat_stream_has_role_text_reason_usage_and_done) {
   EXPECT_EQ(chunks[4]["usage"]["completion_tokens"], 3);
   EXPECT_EQ(chunks[4]["usage"]["total_tokens"], 8);
   EXPECT_EQ(chunks[4]["usage"]["prompt_tokens_details"]["cached_tokens"], 2);
+  EXPECT_FALSE(chunks[4]["usage"].contains("response_cache"));
   EXPECT_EQ(chunks[5], "done");
 }
 
@@ -125,9 +126,10 @@ TEST_F(AnswerWriterTest, whole_chat_joins_what_the_stream_says_for_every_choice)
   writer->finish(1, finish(FinishReason::kStop, "c!"), out);
   writer->finish(0, finish(FinishReason::kLength, ""), out);
   EXPECT_EQ(out, "");
-  writer->end({7, 0, 3}, out);
+  writer->end({{7, 0, 3}, CacheOutcome::kMiss}, out);
   const json answer = json::parse(out);
   EXPECT_EQ(answer["object"], "chat.completion");
+  EXPECT_EQ(answer["usage"]["response_cache"], "miss");
   EXPECT_EQ(answer["seed"], -7);
   ASSERT_EQ(answer["choices"].size(), 2u);
   EXPECT_EQ(answer["choices"][0]["index"], 0);
@@ -160,7 +162,7 @@ TEST_F(AnswerWriterTest, completion_logprobs_join_to_the_text_with_echo) {
   writer->prompt(0, prompt, out);
   writer->token(0, token('a', "a"), out);
   writer->finish(0, finish(FinishReason::kStop, "b"), out);
-  writer->end({3, 0, 1}, out);
+  writer->end({{3, 0, 1}}, out);
   const json choice = json::parse(out)["choices"][0];
   EXPECT_EQ(choice["text"],
             "h\xC3\xA9"
@@ -185,7 +187,7 @@ TEST_F(AnswerWriterTest, streamed_completion_with_echo_begins_with_the_prompt) {
   writer->prompt(0, prompt, out);
   writer->token(0, token('a', "a"), out);
   writer->finish(0, finish(FinishReason::kStop, ""), out);
-  writer->end({2, 0, 1}, out);
+  writer->end({{2, 0, 1}}, out);
   const auto chunks = events(out);
   ASSERT_EQ(chunks.size(), 5u);
   EXPECT_EQ(chunks[0]["choices"][0]["text"], "hi");
@@ -208,7 +210,7 @@ TEST_F(AnswerWriterTest, echo_of_a_prompt_alone_is_the_prompt) {
   std::string out;
   writer->begin(out);
   writer->finish(0, finish(FinishReason::kLength, ""), out);
-  writer->end({2, 0, 0}, out);
+  writer->end({{2, 0, 0}}, out);
   EXPECT_EQ(json::parse(out)["choices"][0]["text"], "hi");
   EXPECT_EQ(json::parse(out)["seed"], -7);
 }

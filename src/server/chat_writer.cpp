@@ -99,7 +99,7 @@ class ChatStreamWriter : public AnswerWriter {
     out += "\"}";
     out += last_suffix_;
   }
-  void end(const Usage& total, std::string& out) override {
+  void end(const AnswerUsage& total, std::string& out) override {
     if (options_.include_usage) {
       out += prefix_;
       out += "],\"usage\":" + usage_json(total) + "}\n\n";
@@ -143,7 +143,7 @@ class ChatWholeWriter : public AnswerWriter {
     state.text += event.text;
     state.finish_reason = finish_reason_name(event.reason);
   }
-  void end(const Usage& total, std::string& out) override {
+  void end(const AnswerUsage& total, std::string& out) override {
     out = fmt::format(R"({{"id":{},"object":"chat.completion","created":{},"model":{},"choices":[)",
                       json_string(head_.id),
                       head_.created,

@@ -89,7 +89,7 @@ class CompletionStreamWriter : public AnswerWriter {
     const std::string reason = fmt::format("\"{}\"", finish_reason_name(event.reason));
     append_chunk(out, choice, take_echo(state(choice)) + event.text, reason);
   }
-  void end(const Usage& total, std::string& out) override {
+  void end(const AnswerUsage& total, std::string& out) override {
     if (options_.include_usage) {
       out += prefix_;
       out += "],\"usage\":" + usage_json(total) + "}\n\n";
@@ -148,7 +148,7 @@ class CompletionWholeWriter : public AnswerWriter {
     state(choice).text += take_echo(state(choice)) + event.text;
     state(choice).finish_reason = finish_reason_name(event.reason);
   }
-  void end(const Usage& total, std::string& out) override {
+  void end(const AnswerUsage& total, std::string& out) override {
     out = fmt::format(R"({{"id":{},"object":"text_completion","created":{},"model":{},"choices":[)",
                       json_string(head_.id),
                       head_.created,

@@ -7,7 +7,10 @@
 #include <utility>
 
 #include "engine/engine.h"
+#include "server/answer_feed.h"
 #include "server/answer_id.h"
+#include "server/generation_source.h"
+#include "server/response_cache/response_cache.h"
 #include "server/service.h"
 #include "server/sse.h"
 #include "server/unsupported_fields.h"
@@ -149,105 +152,6 @@ void refuse_other_values(FieldReader& reader) {
   }
 }
 
-// Pulls the engine's events through the writer.
-class GenerationSource : public ReplySource {
- public:
-  struct Part {
-    std::shared_ptr<TokenStream> stream;
-    int first_choice = 0;
-  };
-
-  GenerationSource(bool streams, std::vector<Part> parts, std::unique_ptr<AnswerWriter> writer)
-      : streams_(streams), parts_(std::move(parts)), writer_(std::move(writer)) {}
-
-  ~GenerationSource() override {
-    if (!is_finished_) {
-      cancel();
-    }
-  }
-
-  Progress pull(HttpResponse& response) override {
-    if (!has_begun_) {
-      writer_->begin(response.body);
-      has_begun_ = true;
-    }
-    bool is_waiting = false;
-    for (Part& part : parts_) {
-      StreamEvent event;
-      while (!failure_ && part.stream->try_next(event)) {
-        take(part, event, response.body);
-      }
-      is_waiting |= !part.stream->is_finished();
-    }
-    if (failure_) {
-      fail(response);
-      return Progress::kFinished;
-    }
-    if (is_waiting) {
-      return Progress::kWaiting;
-    }
-    writer_->end(total_, response.body);
-    is_finished_ = true;
-    return Progress::kFinished;
-  }
-
- private:
-  void take(const Part& part, const StreamEvent& event, std::string& out) {
-    const int choice = part.first_choice + event.choice;
-    if (const auto* token = std::get_if<TokenEvent>(&event.body)) {
-      writer_->token(choice, *token, out);
-    } else if (const auto* prompt = std::get_if<PromptEvent>(&event.body)) {
-      writer_->prompt(choice, *prompt, out);
-    } else {
-      take_finish(choice, event.choice == 0, std::get<FinishEvent>(event.body), out);
-    }
-  }
-
-  void take_finish(int choice, bool counts_prompt, const FinishEvent& finish, std::string& out) {
-    if (finish.reason == FinishReason::kError) {
-      failure_ = to_api_error(finish.error);
-    } else if (finish.reason == FinishReason::kCancelled) {
-      failure_ = ApiError{ApiCode::kUnavailable, "the server ended this request to shut down"};
-    } else {
-      writer_->finish(choice, finish, out);
-    }
-    if (counts_prompt) {  // the choices of a prompt share it
-      total_.prompt_tokens += finish.usage.prompt_tokens;
-      total_.cached_tokens += finish.usage.cached_tokens;
-    }
-    total_.completion_tokens += finish.usage.completion_tokens;
-    total_.accepted_drafts += finish.usage.accepted_drafts;
-    total_.rejected_drafts += finish.usage.rejected_drafts;
-  }
-
-  // What was sent stays; a stream says so in an event, another answer becomes the error.
-  void fail(HttpResponse& response) {
-    cancel();
-    is_finished_ = true;
-    if (streams_) {
-      response.status = failure_->status();  // the head is out: only for the counters
-      append_sse(response.body, error_json(*failure_));
-      response.body += kSseDone;
-    } else {
-      response = error_response(*failure_);
-    }
-  }
-
-  void cancel() {
-    for (Part& part : parts_) {
-      part.stream->cancel();
-    }
-  }
-
-  const bool streams_;
-  std::vector<Part> parts_;
-  std::unique_ptr<AnswerWriter> writer_;
-  Usage total_;
-  std::optional<ApiError> failure_;
-  bool has_begun_ = false;
-  bool is_finished_ = false;
-};
-
 // The engine's mistake in the client's words: its field of JSON as param and first in the message.
 ApiError to_api_error(const RequestFault& fault,
                       const GenerationFields& fields,
@@ -308,6 +212,68 @@ std::optional<ApiError> find_mistake(const std::vector<Request>& requests,
   return std::nullopt;
 }
 
+// All of a reply but where its events come from.
+struct AnswerForm {
+  bool streams = false;
+  int n = 1;  // choices of a prompt
+  std::unique_ptr<AnswerWriter> writer;
+};
+
+ApiResult<Reply> make_reply(AnswerForm form, Result<std::unique_ptr<AnswerFeed>> feed) {
+  if (!feed) {
+    return tl::unexpected(to_api_error(feed.error()));
+  }
+  Reply reply;
+  reply.streams = form.streams;
+  if (form.streams) {
+    reply.response = sse_response();
+    if (const auto outcome = (*feed)->cache_outcome()) {
+      reply.response.headers.push_back({kResponseCacheHeader, cache_outcome_name(*outcome)});
+    }
+  }
+  reply.source = std::make_unique<GenerationSource>(
+      form.streams, form.n, std::move(*feed), std::move(form.writer));
+  return reply;
+}
+
+ApiResult<Reply> answer_with_cache(const Call& call,
+                                   const GenerationFields& fields,
+                                   ResponseCache& cache,
+                                   std::vector<Request> requests,
+                                   AnswerForm form) {
+  Engine& engine = *call.service.engine();
+  CacheQuestion question;
+  question.use = cache_use(call.request, fields.request, !fields.has_drawn_seed);
+  if (question.use.writes) {
+    question.key = request_key(requests, engine.limits());
+  }
+  question.shape = {.n_choices = static_cast<int>(requests.size()) * form.n,
+                    .n_vocab = engine.limits().n_vocab};
+  question.compute = [&engine, requests = std::move(requests)](const Waker& on_ready) {
+    return EngineFeed::submit(engine, requests, on_ready);
+  };
+  question.wake = call.wake;
+  const auto lookup = cache.look_elsewhere(question);
+  if (lookup == nullptr) {
+    return make_reply(std::move(form), cache.answer(std::move(question)));
+  }
+  struct Waiting {
+    CacheQuestion question;
+    AnswerForm form;
+  };
+  const auto waiting = std::make_shared<Waiting>(std::move(question), std::move(form));
+  Reply reply;
+  reply.decide = [&cache, lookup, waiting]() -> std::optional<Reply> {
+    if (!lookup->is_done()) {
+      return std::nullopt;
+    }
+    waiting->question.found = lookup->take();
+    auto decided = make_reply(std::move(waiting->form), cache.answer(std::move(waiting->question)));
+    return decided ? std::move(*decided) : Reply{error_response(decided.error()), nullptr, false};
+  };
+  return reply;
+}
+
 }  // namespace
 
 void read_generation_fields(FieldReader& reader, GenerationFields& fields) {
@@ -350,7 +316,8 @@ ApiError too_long(const Error& error, std::string param) {
 
 AnswerHead make_answer_head(std::string_view prefix, GenerationFields& fields) {
   if (!fields.request.seed) {
-    fields.request.seed = random_seed();
+    fields.has_drawn_seed = true;
+    fields.request.seed = is_greedy(fields.request.sampling) ? 0 : random_seed();
   }
   return {make_answer_id(prefix),
           std::time(nullptr),
@@ -374,33 +341,17 @@ ApiResult<Reply> answer_generation(Call& call,
                                    std::unique_ptr<AnswerWriter> writer) {
   Engine& engine = *call.service.engine();
   std::vector<Request> requests(prompts.size(), fields.request);
-  const auto group = std::make_shared<RequestGroup>();
   for (size_t i = 0; i < prompts.size(); ++i) {
-    requests[i].group = group;
     requests[i].prompt = std::move(prompts[i]);
   }
   if (auto mistake = find_mistake(requests, fields, engine.limits(), prompt_field)) {
     return tl::unexpected(std::move(*mistake));
   }
-  std::vector<GenerationSource::Part> parts;
-  for (Request& request : requests) {
-    auto stream = engine.submit(std::move(request), call.wake);
-    if (!stream) {
-      for (const GenerationSource::Part& part : parts) {
-        part.stream->cancel();
-      }
-      return tl::unexpected(to_api_error(stream.error()));
-    }
-    parts.push_back({std::move(*stream), static_cast<int>(parts.size()) * fields.request.n});
+  AnswerForm form{fields.streams, fields.request.n, std::move(writer)};
+  if (ResponseCache* cache = call.service.response_cache()) {
+    return answer_with_cache(call, fields, *cache, std::move(requests), std::move(form));
   }
-  Reply reply;
-  reply.streams = fields.streams;
-  if (fields.streams) {
-    reply.response = sse_response();
-  }
-  reply.source =
-      std::make_unique<GenerationSource>(fields.streams, std::move(parts), std::move(writer));
-  return reply;
+  return make_reply(std::move(form), EngineFeed::submit(engine, std::move(requests), call.wake));
 }
 
 }  // namespace millrace

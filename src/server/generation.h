@@ -21,6 +21,7 @@ class Service;
 struct GenerationFields : BodyFields {
   Request request;                                  // without the prompt
   std::string_view max_tokens_name = "max_tokens";  // as the client called it
+  bool has_drawn_seed = false;                      // the client gave none
   bool streams = false;
   bool include_usage = false;
 };
@@ -34,8 +35,8 @@ void read_max_tokens(FieldReader& reader, GenerationFields& fields, int64_t low)
 // What Tokenizer::encode_within said of a text at param.
 ApiError too_long(const Error& error, std::string param);
 
-// Id, time, model and seed of an answer. Draws the seed of a request that has
-// none, so that it can be reported and all prompts of the request share it.
+// Id, time, model and seed of an answer. Draws the seed of a request that has none, so that it can
+// be reported and all prompts of the request share it; where nothing is drawn it is 0.
 AnswerHead make_answer_head(std::string_view prefix, GenerationFields& fields);
 AnswerOptions answer_options(const Service& service, const GenerationFields& fields, int n_choices);
 

@@ -6,76 +6,13 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
-#include <thread>
 
-#include "engine/test_engine.h"
-#include "server/service.h"
+#include "server/generation_testing.h"
 
 namespace millrace {
 namespace {
 
 using nlohmann::json;
-
-struct Exchange {
-  HttpResponse response;
-  std::string header(std::string_view name) const {
-    const HttpRequest as_request{"", "", "", response.headers, ""};
-    const std::string* value = as_request.header(name);
-    return value != nullptr ? *value : "";
-  }
-};
-
-class GenerationTest : public testing::Test {
- protected:
-  explicit GenerationTest(EngineOptions options = {})
-      : engine_(model_.path(), std::move(options)),
-        service_({{"m"}, {}, {"https://app.example"}, false}, engine_.metrics) {
-    service_.set_engine(*engine_.engine);
-  }
-
-  Reply start(std::string path, std::string body) {
-    HttpRequest request{"POST",
-                        std::move(path),
-                        "",
-                        {{"Host", "localhost"}, {"Origin", "https://app.example"}},
-                        std::move(body)};
-    return service_.handler().handle(std::move(request), [] {});
-  }
-  // Pulls as the transport does, with everything that a stream said in the body.
-  static Exchange finish(Reply reply) {
-    Exchange exchange{std::move(reply.response)};
-    std::string streamed;
-    while (reply.source) {
-      if (reply.source->pull(exchange.response) == ReplySource::Progress::kFinished) {
-        reply.source.reset();
-      }
-      if (reply.streams) {
-        streamed += std::exchange(exchange.response.body, {});
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    if (reply.streams) {
-      exchange.response.body = streamed;
-    }
-    return exchange;
-  }
-  Exchange ask(std::string path, std::string body) {
-    return finish(start(std::move(path), std::move(body)));
-  }
-  // How many requests to /v1/completions were counted with this status.
-  double counted(int status) {
-    return engine_.metrics
-        .counter("millrace_http_requests_total",
-                 "",
-                 {{"route", "/v1/completions"}, {"status", fmt::format("{}", status)}})
-        .value();
-  }
-  void abort_engine() { engine_.engine->drain(Clock::now()); }
-
-  const TestModel model_;
-  TestEngine engine_;
-  Service service_;
-};
 
 constexpr const char* kLong = R"({"prompt":[1,2,3],"max_tokens":2000,"ignore_eos":true})";
 constexpr const char* kLongStream =

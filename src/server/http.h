@@ -53,6 +53,9 @@ struct Reply {
   HttpResponse response;                // whole when there is no source
   std::unique_ptr<ReplySource> source;  // makes the body
   bool streams = false;                 // headers go out at once, each pull's bytes as a chunk
+  // Set while it is not known yet what the reply is, and nothing else counts: called as pull is,
+  // until it gives the reply.
+  std::function<std::optional<Reply>()> decide = {};
 };
 
 // Makes the connection pull again. Any thread, any time, also after the connection is gone.

@@ -293,9 +293,18 @@ asio::awaitable<bool> HttpConnection::handle(HttpRequest request, BodyBudget::Sh
   slot_->target = this;
   is_woken_ = false;
   is_client_gone_ = false;
+  is_probe_due_ = false;
   bool is_open = false;
   try {
     Reply reply = co_await call_handler(std::move(request), std::move(share));
+    while (reply.decide) {
+      is_woken_ = false;
+      if (auto decided = reply.decide()) {
+        reply = std::move(*decided);
+      } else {
+        co_await wait_for_wake();
+      }
+    }
     if (reply.source) {
       is_open = co_await answer_from_source(reply);
     } else {

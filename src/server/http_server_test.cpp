@@ -113,6 +113,8 @@ class HttpServerTest : public testing::Test {
     } else if (request.path == "/flood") {
       reply.source = std::make_unique<FloodSource>(wake, n_flood_bytes_, n_floods_ended_);
       reply.streams = true;
+    } else if (request.path.starts_with("/decided")) {
+      reply.decide = decide_late(request, wake);
     } else if (request.path == "/throw") {
       throw std::runtime_error("handler broke");
     } else if (request.path == "/host") {
@@ -130,6 +132,22 @@ class HttpServerTest : public testing::Test {
                                         request.body.size() <= 100 ? request.body : "");
     }
     return reply;
+  }
+
+  // What the path without "/decided" gives, but not at once.
+  std::function<std::optional<Reply>()> decide_late(HttpRequest request, Waker wake) {
+    request.path = request.path.substr(std::string_view("/decided").size());
+    const auto n_calls = std::make_shared<std::atomic<int>>(0);
+    return [this, request, wake, n_calls]() -> std::optional<Reply> {
+      if (++*n_calls < 3) {
+        std::thread([wake] {
+          std::this_thread::sleep_for(milliseconds(5));
+          wake();
+        }).detach();
+        return std::nullopt;
+      }
+      return answer(request, wake);
+    };
   }
 
   void unblock() {
@@ -183,6 +201,29 @@ class HttpServerTest : public testing::Test {
   std::atomic<int> n_floods_ended_{0};
   std::unique_ptr<HttpServer> server_;
 };
+
+TEST_F(HttpServerTest, a_reply_that_is_decided_later_is_sent_as_what_it_turns_out_to_be) {
+  start();
+  RawClient client(server_->port());
+  for (int i = 0; i < 2; ++i) {
+    client.received.clear();
+    ASSERT_TRUE(client.send(get("/decided/ticks")));
+    ASSERT_TRUE(client.read_until("0\r\n\r\n"));
+    EXPECT_TRUE(client.has_in_order({"200 OK", "Transfer-Encoding: chunked", "<0>", "<2>"}));
+    client.received.clear();
+    ASSERT_TRUE(client.send(post("/decided/whole", "abc")));
+    ASSERT_TRUE(client.read_until("{POST /whole 3}abc"));
+    EXPECT_TRUE(client.has("Content-Length"));
+  }
+}
+
+TEST_F(HttpServerTest, a_reply_that_cannot_be_decided_closes_only_its_connection) {
+  start();
+  RawClient client(server_->port(), get("/decided/throw"));
+  EXPECT_TRUE(client.read_to_end());
+  RawClient other(server_->port(), get("/a"));
+  EXPECT_TRUE(other.read_until("{GET /a 0}"));
+}
 
 TEST_F(HttpServerTest, answers_and_keeps_the_connection) {
   start();

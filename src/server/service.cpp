@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "engine/engine.h"
 #include "server/answer_id.h"
+#include "server/cache_outcome.h"
 #include "server/foreign_paths.h"
 #include "server/host_check.h"
 #include "server/routes.h"
@@ -29,15 +30,19 @@ void append(std::vector<HttpHeader>& headers, const std::vector<HttpHeader>& mor
   headers.insert(headers.end(), more.begin(), more.end());
 }
 
+Reply or_error(ApiResult<Reply> reply) {
+  return reply ? std::move(*reply) : Reply{error_response(reply.error()), nullptr, false};
+}
+
 // What the endpoint says. What it throws is ours to answer for, and no reason
 // to hang up.
-Reply answer(const Route& route, Call& call) {
+template <class Say>
+auto guarded(const Route& route, const Say& say) -> decltype(say()) {
   try {
-    ApiResult<Reply> reply = route.endpoint(call);
-    return reply ? std::move(*reply) : Reply{error_response(reply.error()), nullptr, false};
+    return say();
   } catch (const std::exception& error) {
     log_error("[http] {} failed: {}", route.path, error.what());
-    return {error_response({ApiCode::kInternalError, "internal error"}), nullptr, false};
+    return Reply{error_response({ApiCode::kInternalError, "internal error"}), nullptr, false};
   }
 }
 
@@ -130,7 +135,8 @@ HttpHandler Service::handler() {
   return handler;
 }
 
-void Service::set_engine(Engine& engine) {
+void Service::set_engine(Engine& engine, ResponseCache* response_cache) {
+  response_cache_ = response_cache;
   engine_.store(&engine, std::memory_order_release);
 }
 
@@ -249,17 +255,34 @@ Reply Service::handle(HttpRequest request, const Waker& wake) {
   const std::string rest(match.rest);
   std::vector<HttpHeader> headers = headers_of_every_answer(request);
   Call call{*this, std::move(request), rest, wake};
-  Reply reply = answer(*match.route, call);
+  Reply reply = guarded(*match.route, [&] { return or_error(match.route->endpoint(call)); });
   std::string name = fmt::format(
       "{} {} {}", headers.front().value, call.request.method, call.request.path.substr(0, 200));
+  return finish_reply(*match.route, std::move(name), std::move(headers), std::move(reply));
+}
+
+Reply Service::finish_reply(const Route& route,
+                            std::string name,
+                            std::vector<HttpHeader> headers,
+                            Reply reply) {
+  if (reply.decide) {
+    reply.decide = [this, &route, name, headers, decide = reply.decide] {
+      auto decided = guarded(route, decide);
+      if (decided) {
+        decided = finish_reply(route, name, headers, std::move(*decided));
+      }
+      return decided;
+    };
+    return reply;
+  }
   if (!reply.source || reply.streams) {
     append(reply.response.headers, headers);
   }
   if (reply.source) {
     reply.source = std::make_unique<AnswerInProgress>(
-        *this, *match.route, std::move(name), std::move(headers), reply);
+        *this, route, std::move(name), std::move(headers), reply);
   } else {
-    conclude(*match.route, name, reply.response.status);
+    conclude(route, name, reply.response.status);
   }
   return reply;
 }
@@ -330,7 +353,8 @@ std::vector<HttpHeader> Service::headers_of_every_answer(const HttpRequest& requ
   const std::string* origin = request.header("origin");
   if (origin != nullptr && is_allowed_origin(*origin)) {
     headers.push_back({"Access-Control-Allow-Origin", *origin});
-    headers.push_back({"Access-Control-Expose-Headers", "X-Request-Id, Retry-After"});
+    headers.push_back({"Access-Control-Expose-Headers",
+                       fmt::format("X-Request-Id, Retry-After, {}", kResponseCacheHeader)});
     headers.push_back({"Vary", "Origin"});
   }
   return headers;

@@ -19,6 +19,7 @@
 namespace millrace {
 
 class Engine;
+class ResponseCache;
 struct Route;
 
 struct ServiceOptions {
@@ -41,10 +42,12 @@ class Service {
   HttpHandler handler();
 
   // From now on requests reach the engine, which outlives the server. Until then they get 503.
-  void set_engine(Engine& engine);
+  // response_cache: null, or outlives the server too.
+  void set_engine(Engine& engine, ResponseCache* response_cache = nullptr);
   void begin_drain() { is_draining_.store(true); }
 
   Engine* engine() const { return engine_.load(std::memory_order_acquire); }  // null: still loading
+  ResponseCache* response_cache() const { return response_cache_; }           // null: none
   bool is_draining() const { return is_draining_.load(); }
   // Why inference is refused just now; empty when it is not.
   std::string unready_reason() const;
@@ -64,6 +67,11 @@ class Service {
 
   std::optional<HttpResponse> admit(const HttpRequest& head);
   Reply handle(HttpRequest request, const Waker& wake);
+  // Headers and counting for what the endpoint has said.
+  Reply finish_reply(const Route& route,
+                     std::string name,
+                     std::vector<HttpHeader> headers,
+                     Reply reply);
   std::optional<ApiError> check_host(const HttpRequest& request) const;
   std::optional<ApiError> check_origin(const HttpRequest& request) const;
   bool is_allowed_origin(std::string_view origin) const;
@@ -79,6 +87,7 @@ class Service {
   const ServiceOptions options_;
   Metrics& metrics_;
   const int64_t started_at_;
+  ResponseCache* response_cache_ = nullptr;  // constant once engine_ is set
   std::atomic<Engine*> engine_{nullptr};
   std::atomic<bool> is_draining_{false};
 

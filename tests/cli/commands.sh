@@ -49,6 +49,12 @@ expect_error '--stop: expected a text of 1 to 1024 bytes' run x.gguf -p hi --sto
 expect_error 'max-model-len: expected 2 or more, got 1' run x.gguf -p hi --max-model-len 1
 expect_error 'expected 1 to 1000000' serve x.gguf --max-waiting 0
 expect_error 'expected 0 to 65535, got 70000' serve x.gguf --port 70000
+expect_error 'response-cache: expected 0 to 1048576' serve demo --response-cache -1
+expect_error 'response-cache-redis: expected redis://HOST' serve demo --response-cache-redis http://x
+expect_error 'response-cache-redis: TLS' serve demo --response-cache-redis rediss://x
+expect_error 'a password does not belong on a command line' serve demo --response-cache-redis redis://:p@x
+expect_error 'needs --response-cache-redis' serve demo --redis-password-file x
+expect_error 'redis-password-file nowhere.txt' serve demo --response-cache-redis redis://x --redis-password-file nowhere.txt
 expect_error 'MODEL' run
 expect_error 'missing.gguf' run missing.gguf -p hi
 expect_error 'qwen3-0.6b' synth out.gguf --shape nonsense

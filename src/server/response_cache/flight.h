@@ -1,0 +1,101 @@
+#pragma once
+// One computation and everybody who waits for its answer. Any thread; the engine thread only wakes
+// readers and takes no mutex for it.
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/digest.h"
+#include "base/result.h"
+#include "server/answer_feed.h"
+#include "server/http.h"
+#include "server/response_cache/memory_store.h"
+
+namespace millrace {
+
+// Starts a computation whose news is told by on_ready, from the engine thread.
+using Compute = std::function<Result<std::unique_ptr<AnswerFeed>>(const Waker& on_ready)>;
+
+// Whom to wake. Grows while it is used, without a mutex.
+class WakeList {
+ public:
+  struct Node {
+    Waker wake;
+    std::atomic<bool> is_gone{false};
+    Node* next = nullptr;
+  };
+
+  WakeList() = default;
+  ~WakeList();
+  WakeList(const WakeList&) = delete;
+  WakeList& operator=(const WakeList&) = delete;
+
+  Node& add(Waker wake);
+  void wake_all() const;
+
+ private:
+  std::atomic<Node*> head_{nullptr};
+};
+
+// Whichever reader is woken first moves the engine's news into the record; all read from there. The
+// computation ends when the last reader leaves, not when the first one does.
+class Flight {
+ public:
+  struct Reader {
+    size_t offset = 0;  // of the record, read so far
+    WakeList::Node* node = nullptr;
+  };
+  enum class State { kRunning, kWhole, kFailed };
+  struct Progress {
+    State state = State::kRunning;
+    // The record has just become too large to be kept, or the computation has just ended: told to
+    // one reader, who sees to what follows from it.
+    bool is_news = false;
+  };
+
+  // A record above max_record_bytes is not kept; what all readers have read of it is dropped.
+  Flight(const Digest256& key, size_t max_record_bytes);
+
+  const Digest256& key() const { return key_; }
+
+  // Holds up joiners until start() has been called.
+  std::unique_lock<std::mutex> hold() { return std::unique_lock(mutex_); }
+  // While held: becomes the first reader and starts.
+  Result<Reader*> start(const Compute& compute, Waker wake);
+
+  // Null: too late, the computation has failed or was given up, or its beginning is gone.
+  Reader* join(Waker wake);
+  // Puts what the reader has not seen into `news`.
+  Progress read(Reader& reader, std::string& news);
+  // True when it was the last one of a computation, which is thereby given up.
+  bool leave(Reader& reader);
+
+  // Once whole, and not too large: what to keep. Else null.
+  SharedRecord record() const;
+  // Once failed: the event that says why.
+  FinishEvent failure() const;
+
+ private:
+  Reader* add_reader(Waker wake);
+  bool pump();
+  void trim();
+
+  const Digest256 key_;
+  const size_t max_record_bytes_;
+  const std::shared_ptr<WakeList> wakes_ = std::make_shared<WakeList>();
+  mutable std::mutex mutex_;  // of what follows
+  std::vector<std::unique_ptr<Reader>> readers_;
+  std::unique_ptr<AnswerFeed> feed_;  // while running
+  std::shared_ptr<std::string> record_ = std::make_shared<std::string>();
+  size_t n_dropped_ = 0;  // bytes in front of record_
+  bool is_too_large_ = false;
+  State state_ = State::kRunning;
+  FinishEvent failure_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,121 @@
+#pragma once
+// For tests: a real Redis server on a free loopback port, and ways to mistreat it.
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "server/response_cache/redis_link.h"
+
+namespace millrace {
+
+inline constexpr const char* kRedisProgram = "/usr/bin/redis-server";
+
+inline bool has_redis() {
+  return std::filesystem::exists(kRedisProgram);
+}
+
+// At most ten seconds.
+inline bool wait_until(const std::function<bool()>& condition) {
+  for (int i = 0; i < 1000 && !condition(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return condition();
+}
+
+class RedisServer {
+ public:
+  explicit RedisServer(std::string password = "") : password_(std::move(password)) {
+    port_ = free_port();
+    start();
+  }
+  ~RedisServer() { kill(); }
+  RedisServer(const RedisServer&) = delete;
+  RedisServer& operator=(const RedisServer&) = delete;
+
+  RedisAddress address() const {
+    return {.host = "127.0.0.1", .port = port_, .database = 3, .password = password_};
+  }
+
+  void start() {
+    std::vector<std::string> words = {kRedisProgram,
+                                      "--bind",
+                                      "127.0.0.1",
+                                      "--port",
+                                      std::to_string(port_),
+                                      "--save",
+                                      "",
+                                      "--appendonly",
+                                      "no"};
+    if (!password_.empty()) {
+      words.insert(words.end(), {"--requirepass", password_});
+    }
+    std::vector<char*> arguments;
+    for (std::string& word : words) {
+      arguments.push_back(word.data());
+    }
+    arguments.push_back(nullptr);
+    process_ = ::fork();
+    if (process_ == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // it does not outlive the test
+      const int nowhere = ::open("/dev/null", O_WRONLY);
+      ::dup2(nowhere, STDOUT_FILENO);
+      ::dup2(nowhere, STDERR_FILENO);
+      ::execv(kRedisProgram, arguments.data());
+      ::_exit(127);
+    }
+    RedisLink link(address());
+    EXPECT_TRUE(wait_until([&] { return link.open(std::chrono::seconds(1)).has_value(); }));
+  }
+  void kill() {
+    if (process_ > 0) {
+      ::kill(process_, SIGKILL);
+      ::waitpid(process_, nullptr, 0);
+      process_ = 0;
+    }
+  }
+  void freeze() { ::kill(process_, SIGSTOP); }
+  void thaw() { ::kill(process_, SIGCONT); }
+
+  // What Redis says to a command.
+  std::string ask(const RedisCommand& command) const {
+    RedisLink link(address());
+    EXPECT_TRUE(link.open(std::chrono::seconds(5)));
+    const auto replies = link.exchange({command}, std::chrono::seconds(5));
+    EXPECT_TRUE(replies);
+    return replies ? replies->front().text : "";
+  }
+
+ private:
+  static int free_port() {
+    const int descriptor = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    EXPECT_EQ(::bind(descriptor, reinterpret_cast<sockaddr*>(&address), size), 0);
+    EXPECT_EQ(::getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &size), 0);
+    ::close(descriptor);
+    return ntohs(address.sin_port);
+  }
+
+  const std::string password_;
+  int port_ = 0;
+  pid_t process_ = 0;
+};
+
+}  // namespace millrace

@@ -1,0 +1,400 @@
+#include "server/response_cache/response_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <deque>
+#include <map>
+#include <thread>
+
+namespace millrace {
+namespace {
+
+// A computation that does what the test says.
+struct Computation {
+  void say(StreamEvent event) {
+    {
+      const std::lock_guard lock(mutex);
+      events.push_back(std::move(event));
+    }
+    on_ready();
+  }
+  void token(int choice, TokenId id, size_t n_bytes = 1) {
+    say({choice, TokenEvent{.token = id, .text = std::string(n_bytes, 'a')}});
+  }
+  void finish(int choice, FinishReason reason = FinishReason::kStop) {
+    FinishEvent event{.reason = reason};
+    event.error = {ErrorCode::kInternal, "broken"};
+    event.usage.prompt_tokens = 9;
+    say({choice, std::move(event)});
+  }
+
+  std::mutex mutex;
+  std::deque<StreamEvent> events;
+  Waker on_ready;
+  int n_choices = 1;
+  bool is_cancelled = false;
+};
+
+class ComputationFeed : public AnswerFeed {
+ public:
+  explicit ComputationFeed(std::shared_ptr<Computation> computation)
+      : computation_(std::move(computation)), n_unfinished_(computation_->n_choices) {}
+  ~ComputationFeed() override {
+    const std::lock_guard lock(computation_->mutex);
+    computation_->is_cancelled = n_unfinished_ > 0;
+  }
+  bool try_next(StreamEvent& event) override {
+    const std::lock_guard lock(computation_->mutex);
+    if (computation_->events.empty()) {
+      return false;
+    }
+    event = std::move(computation_->events.front());
+    computation_->events.pop_front();
+    n_unfinished_ -= std::holds_alternative<FinishEvent>(event.body) ? 1 : 0;
+    return true;
+  }
+  bool is_finished() const override { return n_unfinished_ == 0; }
+
+ private:
+  const std::shared_ptr<Computation> computation_;
+  int n_unfinished_;
+};
+
+// Somebody who asks, and what they have been told so far.
+struct Client {
+  void pull() {
+    StreamEvent event;
+    while (feed != nullptr && feed->try_next(event)) {
+      if (const auto* token = std::get_if<TokenEvent>(&event.body)) {
+        ids[event.choice].push_back(token->token);
+      } else {
+        ends.push_back(std::get<FinishEvent>(event.body));
+      }
+    }
+  }
+  std::vector<TokenId> seen(int choice = 0) {
+    pull();
+    return ids[choice];
+  }
+  bool is_whole() {
+    pull();
+    return feed->is_finished() && ends.back().reason == FinishReason::kStop;
+  }
+
+  std::unique_ptr<AnswerFeed> feed;
+  std::map<int, std::vector<TokenId>> ids;
+  std::vector<FinishEvent> ends;
+};
+
+using Ids = std::vector<TokenId>;
+
+class ResponseCacheTest : public testing::Test {
+ protected:
+  CacheQuestion question(int key = 1, CacheUse use = {true, true}) {
+    CacheQuestion question;
+    question.key = {static_cast<std::byte>(key)};
+    question.use = use;
+    question.shape = {.n_choices = n_choices_, .n_vocab = 1000};
+    question.compute = [this](const Waker& on_ready) -> Result<std::unique_ptr<AnswerFeed>> {
+      if (refuses_) {
+        return fail(ErrorCode::kResourceExhausted, "the queue is full");
+      }
+      computations_.push_back(std::make_shared<Computation>());
+      computations_.back()->on_ready = on_ready;
+      computations_.back()->n_choices = n_choices_;
+      return std::make_unique<ComputationFeed>(computations_.back());
+    };
+    question.wake = [this] { ++n_wakes_; };
+    return question;
+  }
+  Client ask(int key = 1, CacheUse use = {true, true}) {
+    Client client;
+    auto feed = cache_.answer(question(key, use));
+    EXPECT_TRUE(feed);
+    client.feed = std::move(*feed);
+    client.pull();
+    return client;
+  }
+  Computation& computation(size_t i) { return *computations_.at(i); }
+  double counted(const char* outcome) {
+    return metrics_.counter("millrace_response_cache_requests_total", "", {{"outcome", outcome}})
+        .value();
+  }
+
+  Metrics metrics_;
+  ResponseCache cache_{{.memory_bytes = 1 << 20}, metrics_};
+  std::vector<std::shared_ptr<Computation>> computations_;
+  int n_choices_ = 1;
+  int n_wakes_ = 0;
+  bool refuses_ = false;
+};
+
+TEST_F(ResponseCacheTest, a_whole_answer_is_replayed_and_not_computed_again) {
+  Client first = ask();
+  EXPECT_EQ(first.feed->cache_outcome(), CacheOutcome::kMiss);
+  computation(0).token(0, 5);
+  computation(0).token(0, 6);
+  computation(0).finish(0);
+  EXPECT_TRUE(first.is_whole());
+  Client second = ask();
+  EXPECT_EQ(second.feed->cache_outcome(), CacheOutcome::kHit);
+  EXPECT_TRUE(second.is_whole());
+  EXPECT_EQ(second.seen(), (Ids{5, 6}));
+  EXPECT_EQ(second.ends[0].usage.prompt_tokens, 9);
+  ask(2);
+  EXPECT_EQ(computations_.size(), 2u);
+  EXPECT_EQ(counted("miss"), 2);
+  EXPECT_EQ(counted("hit"), 1);
+  EXPECT_EQ(
+      metrics_.counter("millrace_response_cache_hits_total", "", {{"tier", "memory"}}).value(), 1);
+}
+
+TEST_F(ResponseCacheTest,
+       equal_requests_at_the_same_time_compute_once_and_all_see_tokens_as_they_come) {
+  Client leader = ask();
+  computation(0).token(0, 5);
+  Client early = ask();
+  EXPECT_EQ(early.seen(), Ids{5});  // also what the leader has not looked at
+  computation(0).token(0, 6);
+  EXPECT_EQ(leader.seen(), (Ids{5, 6}));
+  EXPECT_EQ(early.seen(), (Ids{5, 6}));
+  Client late = ask();
+  EXPECT_EQ(late.seen(), (Ids{5, 6}));
+  n_wakes_ = 0;
+  computation(0).finish(0);
+  EXPECT_EQ(n_wakes_, 3);
+  for (Client* client : {&late, &early, &leader}) {
+    EXPECT_TRUE(client->is_whole());
+    EXPECT_EQ(client->seen(), (Ids{5, 6}));
+  }
+  EXPECT_EQ(computations_.size(), 1u);
+  EXPECT_EQ(late.feed->cache_outcome(), CacheOutcome::kHit);
+  EXPECT_EQ(counted("shared"), 2);
+  EXPECT_EQ(counted("miss"), 1);
+}
+
+TEST_F(ResponseCacheTest, the_computation_goes_on_while_anybody_waits_for_it) {
+  Client leader = ask();
+  Client follower = ask();
+  computation(0).token(0, 5);
+  leader.feed.reset();
+  EXPECT_FALSE(computation(0).is_cancelled);
+  computation(0).token(0, 6);
+  Client joined = ask();
+  computation(0).finish(0);
+  EXPECT_TRUE(follower.is_whole());
+  EXPECT_EQ(follower.seen(), (Ids{5, 6}));
+  EXPECT_TRUE(joined.is_whole());
+  EXPECT_EQ(joined.seen(), (Ids{5, 6}));
+  EXPECT_EQ(computations_.size(), 1u);
+}
+
+TEST_F(ResponseCacheTest, the_computation_ends_when_the_last_one_leaves_and_is_not_kept) {
+  Client leader = ask();
+  Client follower = ask();
+  computation(0).token(0, 5);
+  leader.feed.reset();
+  follower.feed.reset();
+  EXPECT_TRUE(computation(0).is_cancelled);
+  Client next = ask();
+  EXPECT_EQ(computations_.size(), 2u);
+  EXPECT_EQ(next.seen(), Ids{});
+}
+
+TEST_F(ResponseCacheTest, a_failure_is_told_to_whom_it_belongs_and_the_others_try_again_together) {
+  n_choices_ = 2;
+  Client leader = ask();
+  Client one = ask();
+  Client two = ask();
+  computation(0).token(0, 5);
+  computation(0).token(1, 50);
+  computation(0).token(0, 6);
+  EXPECT_EQ(one.seen(), (Ids{5, 6}));
+  computation(0).token(0, 7);
+  computation(0).finish(1, FinishReason::kError);
+  EXPECT_EQ(one.seen(), (Ids{5, 6, 7}));
+  EXPECT_EQ(two.seen(), (Ids{5, 6, 7}));
+  leader.pull();
+  ASSERT_EQ(leader.ends.size(), 1u);
+  EXPECT_EQ(leader.ends[0].error.message, "broken");
+  EXPECT_EQ(computations_.size(), 2u);
+  EXPECT_EQ(one.feed->cache_outcome(), CacheOutcome::kMiss);  // it computes now
+  EXPECT_EQ(two.feed->cache_outcome(), CacheOutcome::kHit);
+  // The choices of the second computation come in another order.
+  computation(1).token(1, 50);
+  computation(1).token(1, 51);
+  computation(1).token(0, 5);
+  EXPECT_EQ(two.seen(1), (Ids{50, 51}));
+  computation(1).finish(1);
+  for (const TokenId id : {6, 7, 8}) {
+    computation(1).token(0, id);
+  }
+  computation(1).finish(0);
+  for (Client* client : {&one, &two}) {
+    EXPECT_TRUE(client->is_whole());
+    EXPECT_EQ(client->seen(0), (Ids{5, 6, 7, 8}));
+    EXPECT_EQ(client->seen(1), (Ids{50, 51}));
+    EXPECT_EQ(client->ends.size(), 2u);
+  }
+  Client after = ask();
+  EXPECT_TRUE(after.is_whole());
+  EXPECT_EQ(computations_.size(), 2u);
+}
+
+TEST_F(ResponseCacheTest, whoever_has_made_an_attempt_of_their_own_gets_its_error) {
+  Client leader = ask();
+  Client one = ask();
+  Client two = ask();
+  computation(0).finish(0, FinishReason::kError);
+  one.pull();
+  two.pull();
+  computation(1).finish(0, FinishReason::kError);
+  one.pull();
+  EXPECT_EQ(one.ends.size(), 1u);
+  two.pull();  // was only a follower twice
+  EXPECT_EQ(two.ends.size(), 0u);
+  ASSERT_EQ(computations_.size(), 3u);
+  computation(2).finish(0, FinishReason::kCancelled);
+  two.pull();
+  EXPECT_EQ(two.ends.at(0).reason, FinishReason::kCancelled);
+  Client next = ask();
+  EXPECT_EQ(computations_.size(), 4u);  // nothing was kept
+}
+
+TEST_F(ResponseCacheTest, a_refused_start_is_an_error_at_once_and_leaves_nothing_behind) {
+  refuses_ = true;
+  auto refused = cache_.answer(question());
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted);
+  refuses_ = false;
+  Client next = ask();
+  EXPECT_EQ(computations_.size(), 1u);
+  EXPECT_EQ(next.feed->cache_outcome(), CacheOutcome::kMiss);
+}
+
+TEST_F(ResponseCacheTest, a_follower_whose_second_attempt_is_refused_gets_that_error) {
+  Client leader = ask();
+  Client follower = ask();
+  refuses_ = true;
+  computation(0).finish(0, FinishReason::kError);
+  follower.pull();
+  EXPECT_EQ(follower.ends.at(0).error.code, ErrorCode::kResourceExhausted);
+}
+
+TEST_F(ResponseCacheTest, no_store_is_neither_read_nor_joined_nor_kept) {
+  Client first = ask(1, {});
+  Client second = ask(1, {});
+  EXPECT_EQ(first.feed->cache_outcome(), CacheOutcome::kBypass);
+  EXPECT_EQ(computations_.size(), 2u);
+  computation(0).finish(0);
+  EXPECT_TRUE(first.is_whole());
+  ask(1);
+  EXPECT_EQ(computations_.size(), 3u);
+  EXPECT_EQ(counted("bypass"), 2);
+}
+
+TEST_F(ResponseCacheTest, no_cache_computes_anew_and_is_kept) {
+  Client first = ask();
+  computation(0).token(0, 5);
+  computation(0).finish(0);
+  EXPECT_TRUE(first.is_whole());
+  Client fresh = ask(1, {.reads = false, .writes = true});
+  EXPECT_EQ(fresh.feed->cache_outcome(), CacheOutcome::kMiss);
+  Client other = ask(1, {.reads = false, .writes = true});
+  ASSERT_EQ(computations_.size(), 3u);
+  computation(1).token(0, 6);
+  computation(1).finish(0);
+  EXPECT_TRUE(fresh.is_whole());
+  EXPECT_EQ(ask().seen(), Ids{6});
+  EXPECT_EQ(computations_.size(), 3u);
+}
+
+TEST_F(ResponseCacheTest, an_answer_above_its_share_is_delivered_and_not_kept) {
+  Client first = ask();
+  Client follower = ask();
+  for (TokenId id = 0; id < 20; ++id) {
+    computation(0).token(0, id, 10'000);
+    first.pull();
+    if (id % 5 == 0) {
+      follower.pull();
+    }
+  }
+  Client late = ask();  // too late to join: the beginning is gone
+  EXPECT_EQ(computations_.size(), 2u);
+  computation(0).finish(0);
+  EXPECT_TRUE(follower.is_whole());
+  EXPECT_TRUE(first.is_whole());
+  EXPECT_EQ(first.seen().size(), 20u);
+  EXPECT_EQ(follower.seen(), first.seen());
+  EXPECT_EQ(metrics_.counter("millrace_response_cache_too_large_total", "").value(), 1);
+  late.feed.reset();
+  ask();
+  EXPECT_EQ(computations_.size(), 3u);
+}
+
+TEST_F(ResponseCacheTest, many_threads_see_the_same_answers) {
+  struct Answers {
+    std::mutex mutex;
+    std::vector<std::thread> threads;
+    int n = 0;
+  } computing;
+  const auto compute = [&](int key) {
+    return [&computing, key](const Waker& on_ready) -> Result<std::unique_ptr<AnswerFeed>> {
+      auto computation = std::make_shared<Computation>();
+      computation->on_ready = on_ready;
+      auto feed = std::make_unique<ComputationFeed>(computation);
+      const std::lock_guard lock(computing.mutex);
+      ++computing.n;
+      computing.threads.emplace_back([computation, key, fails = computing.n % 5 == 0] {
+        for (TokenId id = 0; id < 20; ++id) {
+          computation->token(0, key * 20 + id);
+        }
+        computation->finish(0, fails ? FinishReason::kError : FinishReason::kStop);
+      });
+      return feed;
+    };
+  };
+  std::atomic<int> n_failed{0};
+  std::vector<std::thread> clients;
+  for (int t = 0; t < 4; ++t) {
+    clients.emplace_back([&, t] {
+      for (int i = 0; i < 100; ++i) {
+        const int key = (i + t) / 3;
+        CacheQuestion asked = question(key, {.reads = i % 7 != 0, .writes = true});
+        asked.compute = compute(key);
+        const auto n_wakes = std::make_shared<std::atomic<int>>(0);
+        asked.wake = [n_wakes] {
+          ++*n_wakes;
+          n_wakes->notify_one();
+        };
+        Client client;
+        client.feed = std::move(*cache_.answer(std::move(asked)));
+        while (true) {
+          const int seen = n_wakes->load();
+          client.pull();
+          if (client.feed->is_finished() || (i % 11 == 0 && client.ids[0].size() > 3)) {
+            break;
+          }
+          n_wakes->wait(seen);
+        }
+        for (size_t n = 0; n < client.ids[0].size(); ++n) {
+          EXPECT_EQ(client.ids[0][n], key * 20 + static_cast<TokenId>(n));
+        }
+        n_failed += client.ends.empty() || client.ends[0].reason == FinishReason::kStop ? 0 : 1;
+        client.feed.reset();
+      }
+    });
+  }
+  for (std::thread& client : clients) {
+    client.join();
+  }
+  for (std::thread& thread : computing.threads) {
+    thread.join();
+  }
+  EXPECT_GT(counted("hit"), 0);
+  EXPECT_LT(n_failed, computing.n);
+}
+
+}  // namespace
+}  // namespace millrace
