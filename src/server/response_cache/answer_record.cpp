@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::string_view kMagic = "MRAC";
 constexpr uint32_t kVersion = 1;
+constexpr uint64_t kMaxCount = uint64_t{1} << 40;  // of tokens, so that sums cannot overflow
 
 // In the order of StreamEvent::body.
 enum class Kind : uint64_t { kToken = 1, kPrompt = 2, kFinish = 3 };
@@ -110,7 +111,14 @@ class ByteReader {
     fail();
     return 0;
   }
-  int64_t count() { return static_cast<int64_t>(number() & INT64_MAX); }
+  int64_t count() {
+    const uint64_t n = number();
+    if (n > kMaxCount) {
+      fail();
+      return 0;
+    }
+    return static_cast<int64_t>(n);
+  }
   // How many things follow of which each takes at least so many bytes.
   size_t number_of(size_t least_bytes) {
     const uint64_t n = number();

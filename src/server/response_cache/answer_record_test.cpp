@@ -112,6 +112,9 @@ TEST(SealedRecord, with_a_right_seal_must_still_hold_a_whole_answer) {
   EXPECT_FALSE(opens(record_of({token(0, -1, "a"), finish(0), finish(1)})));
   EXPECT_FALSE(opens(record_of({token(0, 1, "a", {{151'936, 0}}), finish(0), finish(1)})));
   EXPECT_FALSE(opens(record_of({finish(0), finish(1, FinishReason::kError)})));
+  StreamEvent endless = finish(1);
+  std::get<FinishEvent>(endless.body).usage.prompt_tokens = INT64_MAX;
+  EXPECT_FALSE(opens(record_of({finish(0), endless})));
   EXPECT_FALSE(opens(record_of({finish(0), finish(1, FinishReason::kCancelled)})));
   EXPECT_FALSE(opens(record_of(kAnswer) + std::string(1, '\0')));
 }
