@@ -251,6 +251,8 @@ class SharedCacheTest : public GenerationTest {
         .address = redis_->address(),
         .make_namespace = [](const auto&) { return Digest256{}; },
         .read_limit = std::chrono::seconds(5)};  // a busy machine is no slow Redis
+    cache_.reset();
+    engine_.metrics.gauge("millrace_response_cache_redis_up", "").set(0);  // the last one's
     set_cache(std::move(options));
     EXPECT_TRUE(wait_until([&] { return is_up(); }));
   }
