@@ -215,13 +215,15 @@ void RedisStore::run_writer() {
 }
 
 Result<void> RedisStore::write(RedisLink& link, const Write& job) {
-  if (!link.is_open()) {
+  const std::vector<RedisCommand> commands{
+      {"SET", redis_key(job.key), seal_record(job.key, *job.record)}};
+  auto replies = link.exchange(commands, kWriteLimit);
+  if (!replies) {  // no connection yet, or one to a server that has been restarted since
     if (auto opened = link.open(kConnectLimit); !opened) {
       return opened;
     }
+    replies = link.exchange(commands, kWriteLimit);
   }
-  const auto replies =
-      link.exchange({{"SET", redis_key(job.key), seal_record(job.key, *job.record)}}, kWriteLimit);
   if (!replies) {
     return propagate(replies);
   }
