@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "base/regular_file.h"
 #include "cli/option_set.h"
-#include "cli/version.h"
 #include "server/response_cache/redis_namespace.h"
 
 namespace millrace {
@@ -89,7 +88,7 @@ std::unique_ptr<ResponseCache> start_response_cache(std::optional<ResponseCacheO
   if (options->redis) {
     places += fmt::format("{}{}", places.empty() ? "" : " and ", options->redis->address.name());
     options->redis->make_namespace = [&engine](const std::atomic<bool>& is_stopping) {
-      return redis_namespace(engine, kVersion, is_stopping);
+      return redis_namespace(engine, is_stopping);
     };
   }
   log_info("[serve] response cache: {}", places);

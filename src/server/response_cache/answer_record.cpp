@@ -273,7 +273,7 @@ std::string seal_record(const Digest256& key, std::string_view record) {
   put_bits(sealed, key);
   put_bits(sealed, uint64_t{record.size()});
   sealed += record;
-  ContentDigest digest;
+  Sha256 digest;
   digest.add(std::as_bytes(std::span(sealed)));
   put_bits(sealed, digest.finish());
   return sealed;
@@ -286,7 +286,7 @@ std::optional<std::string> open_record(std::string_view sealed,
     return std::nullopt;
   }
   const std::string_view content = sealed.substr(0, sealed.size() - sizeof(Digest256));
-  ContentDigest digest;
+  Sha256 digest;
   digest.add(std::as_bytes(std::span(content)));
   ByteReader reader(sealed);
   const bool is_ours = reader.take(kMagic.size()) == kMagic &&

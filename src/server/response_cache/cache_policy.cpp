@@ -60,7 +60,7 @@ class KeyMaterial {
   void add(const std::optional<int>& number) { add(number.value_or(-1)); }
 
   Digest256 digest() const {
-    ContentDigest digest;
+    Sha256 digest;
     digest.add(std::as_bytes(std::span(bytes_)));
     return digest.finish();
   }

@@ -1,22 +1,30 @@
 #include "server/response_cache/redis_namespace.h"
 
 #include <fmt/format.h>
+#include <gnu/libc-version.h>
 
 #include <algorithm>
 #include <span>
 #include <string>
+#include <vector>
 
+#include "base/mapped_file.h"
 #include "engine/engine.h"
 
 namespace millrace {
 
 std::optional<Digest256> redis_namespace(const Engine& engine,
-                                         std::string_view version,
                                          const std::atomic<bool>& is_stopping) {
   constexpr size_t kPiece = 16 << 20;
   const GgufFile& file = *engine.files().gguf;
-  ContentDigest digest;
-  for (std::span<const std::byte> bytes : file.contents()) {
+  const auto program = MappedFile::open("/proc/self/exe");
+  if (!program) {
+    return std::nullopt;
+  }
+  std::vector<std::span<const std::byte>> contents(file.contents().begin(), file.contents().end());
+  contents.push_back(program->bytes());
+  Sha256 digest;
+  for (std::span<const std::byte> bytes : contents) {
     while (!bytes.empty()) {
       if (is_stopping.load()) {
         return std::nullopt;
@@ -29,7 +37,7 @@ std::optional<Digest256> redis_namespace(const Engine& engine,
   file.drop_pages();
   const ModelInfo& info = engine.info();
   const std::string rest = fmt::format("\n{}\n{}\n{}\n{}",
-                                       version,
+                                       gnu_get_libc_version(),
                                        kernels::isa_name(info.isa),
                                        static_cast<int>(info.kv_type),
                                        file.file_bytes());

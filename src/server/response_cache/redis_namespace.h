@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <optional>
-#include <string_view>
 
 #include "base/digest.h"
 
@@ -11,11 +10,10 @@ namespace millrace {
 
 class Engine;
 
-// SHA-256 of all bytes of the model's files (weights, tokenizer), of the version and of what
-// decides about rounding. Reads the files. Absent: stopped before the
-// end.
+// SHA-256 of all bytes of the model's files (weights, tokenizer) and of this program, and of what
+// else decides about rounding. Reads the files. Absent: stopped before the end, or the program's
+// file cannot be read.
 std::optional<Digest256> redis_namespace(const Engine& engine,
-                                         std::string_view version,
                                          const std::atomic<bool>& is_stopping);
 
 }  // namespace millrace

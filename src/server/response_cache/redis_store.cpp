@@ -1,7 +1,9 @@
 #include "server/response_cache/redis_store.h"
 
+#include <fmt/format.h>
 #include <signal.h>
 
+#include <iterator>
 #include <utility>
 
 #include "base/log.h"
@@ -71,11 +73,15 @@ RedisStore::~RedisStore() {
 }
 
 std::string RedisStore::redis_key(const Digest256& key) {
-  return kPrefix + to_hex(key);
+  std::string name = kPrefix;
+  for (const std::byte byte : key) {
+    fmt::format_to(std::back_inserter(name), "{:02x}", std::to_integer<int>(byte));
+  }
+  return name;
 }
 
 Digest256 RedisStore::own_key(const Digest256& key) const {
-  ContentDigest digest;
+  Sha256 digest;
   digest.add(namespace_);
   digest.add(key);
   return digest.finish();
