@@ -10,6 +10,8 @@
 namespace millrace {
 namespace {
 
+constexpr double kAnswerWeight = 0.1;  // of one in the running mean of their lengths
+
 void add(std::atomic<int64_t>& counter, int64_t amount) {
   counter.fetch_add(amount, std::memory_order_relaxed);
 }
@@ -32,7 +34,8 @@ EngineLoop::EngineLoop(Executor& executor,
       counters_(counters),
       scheduler_(limits),
       traffic_(std::move(traffic)),
-      step_budget_(times.max_step_seconds) {
+      step_budget_(times.max_step_seconds),
+      draft_policy_(speculation.max_drafts, limits.max_sequences) {
   if (traffic_ != nullptr) {
     scheduler_.load_from([this](SequenceId id, int64_t first) {
       return traffic_->n_stored(*sequences_.at(id), first);
@@ -56,6 +59,7 @@ void EngineLoop::submit(std::shared_ptr<RequestState> state) {
                        .cache_namespace = request.cache_salt,
                        .tokens = &sequence->tokens,
                        .is_twin = choice > 0});
+    prepare_drafts(*sequence);
     sequences_.emplace(id, std::move(sequence));
     add(counters_.prompt_tokens, static_cast<int64_t>(request.prompt.size()));
     metrics_.prompt_tokens.add(static_cast<double>(request.prompt.size()));
@@ -93,18 +97,24 @@ void EngineLoop::step() {
   const TimePoint planned = Clock::now();
   const std::span<const SpanOutput> outputs = executor_.run(plan, planned_);
   now_ = Clock::now();
-  step_budget_.note(plan, seconds_between(planned, now_));
+  const double run_seconds = seconds_between(planned, now_);
+  step_budget_.note(plan, run_seconds);
   results_.clear();
   ended_.clear();
   n_decoding_ = 0;
+  int64_t n_tokens = 0;
   for (size_t i = 0; i < plan.spans.size(); ++i) {
     results_.push_back(deliver(plan.spans[i], outputs[i], *planned_[i]));
     note_drafts(plan.spans[i], outputs[i], results_.back(), *planned_[i]);
+    n_tokens += results_.back().n_appended;
     if (results_.back().is_finished) {
       ended_.push_back(plan.spans[i].sequence);
     } else if (planned_[i]->is_decoding) {
       ++n_decoding_;
     }
+  }
+  if (is_speculating_) {
+    draft_policy_.note_step(plan.n_tokens, run_seconds, draft_seconds_, n_tokens);
   }
   note_step(plan, begin);
   const int64_t recomputed_before = scheduler_.counters().n_recomputed_tokens;
@@ -179,6 +189,7 @@ void EngineLoop::note_admissions(const StepPlan& plan) {
   for (size_t i = plan.spans.size() - plan.admitted.size(); i < plan.spans.size(); ++i) {
     SequenceState& sequence = *sequences_.at(plan.spans[i].sequence);
     sequence.n_draft_computed = plan.spans[i].begin;
+    sequence.is_draft_following = is_worth_following(sequence);
     if (!sequence.is_admitted) {  // else it comes back from preemption
       sequence.is_admitted = true;
       note_started(sequence);
@@ -323,6 +334,7 @@ void EngineLoop::finish(SequenceState& sequence, FinishReason reason, Error erro
     answers_.add(
         std::span(sequence.tokens).subspan(static_cast<size_t>(sequence.n_prompt() - n_before)));
   }
+  usual_answer_ += kAnswerWeight * (static_cast<double>(sequence.n_output()) - usual_answer_);
   event.seed = state.seed;
   event.is_last = --state.n_unfinished == 0;
   send(sequence, {.choice = sequence.choice, .body = std::move(event)});

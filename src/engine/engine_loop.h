@@ -16,6 +16,7 @@
 #include "engine/sequence.h"
 #include "engine/step_budget.h"
 #include "engine/tier_traffic.h"
+#include "spec/draft_policy.h"
 
 namespace millrace {
 
@@ -81,12 +82,16 @@ class EngineLoop {
   void end_some(const EndIf& end_if);  // sequences, waiting or running
   void end_cancelled();
   void end_overdue();
+  void prepare_drafts(SequenceState& sequence);
+  bool is_worth_following(const SequenceState& sequence);
+  DraftOffer model_offer(const SequenceState& sequence) const;
+  int64_t n_to_come(const SequenceState& sequence) const;
   void propose(StepPlan& plan);
   void collect_offers();
   void collect_draft_tasks(const StepPlan& plan);
   void draft_with_model(const StepPlan& plan);
-  static Acceptance& acceptance_of(SequenceState& sequence);
   static int64_t n_accepted_of(const SpanOutput& output, int64_t n_appended);
+  void note_copied_guess(const SpanPlan& span, const SpanResult& result, SequenceState& sequence);
   void note_drafts(const SpanPlan& span,
                    const SpanOutput& output,
                    const SpanResult& result,
@@ -125,7 +130,12 @@ class EngineLoop {
   StepBudget step_budget_;
   int64_t n_decoding_ = 0;  // after the last step
   AnswerLog answers_;       // for everybody without a salt
-  DraftCost draft_cost_;
+  DraftPolicy draft_policy_;
+  Acceptance copy_acceptance_;  // of all sequences: what to expect of a new one
+  Acceptance model_acceptance_;
+  double usual_answer_ = 64;     // tokens, running mean
+  bool is_speculating_ = false;  // in this step
+  double draft_seconds_ = 0;     // what the draft model took in this step
   std::vector<DraftTask> draft_tasks_;
   std::vector<DraftOffer> offers_;                        // of each span
   std::vector<int64_t> n_drafts_;                         // of each span

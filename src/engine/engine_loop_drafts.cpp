@@ -5,50 +5,78 @@
 #include "engine/engine_loop.h"
 
 namespace millrace {
+namespace {
+
+// How many guesses come true, before there were any.
+constexpr double kUnknownRate = 0.6;
+
+}  // namespace
+
+void EngineLoop::prepare_drafts(SequenceState& sequence) {
+  sequence.drafts.reserve(static_cast<size_t>(speculation_.max_drafts));
+}
+
 // Guesses for sequences that decode, as many as are worth their rows. Not while prompts are
 // computed, nor when blocks ran out: such a step has nothing to spare. Those that wait and cannot
 // start in this step are no reason to hold the others up.
 void EngineLoop::propose(StepPlan& plan) {
-  if (speculation_.max_drafts == 0 || !plan.preempted.empty() ||
-      !std::ranges::all_of(planned_, &SequenceState::is_decoding)) {
+  is_speculating_ = speculation_.max_drafts > 0 && plan.preempted.empty() &&
+                    std::ranges::all_of(planned_, &SequenceState::is_decoding);
+  draft_seconds_ = 0;
+  if (!is_speculating_) {
     return;
   }
   collect_offers();
-  const auto n_decoding = std::ssize(planned_);
   if (speculation_.adapts) {
     const SchedulerLimits& limits = scheduler_.limits();
     const int64_t max_rows = std::min(limits.max_batch_tokens, limits.max_logits);
-    choose_draft_lengths(
-        step_budget_.decode_cost().rows_per_base(), n_decoding, max_rows - n_decoding, offers_);
+    draft_policy_.choose(offers_, max_rows - std::ssize(planned_));
   } else {
     std::ranges::for_each(offers_, [](DraftOffer& offer) { offer.n_used = offer.n_offered; });
   }
   draft_with_model(plan);
   n_drafts_.clear();
   for (size_t i = 0; i < offers_.size(); ++i) {
-    SequenceState& sequence = *planned_[i];
-    n_drafts_.push_back(std::min<int64_t>(offers_[i].n_used, std::ssize(sequence.drafts)));
-    if (offers_[i].n_offered > 0 && offers_[i].n_used == 0) {
-      acceptance_of(sequence).note_unused();
-    }
+    n_drafts_.push_back(std::min<int64_t>(offers_[i].n_used, std::ssize(planned_[i]->drafts)));
   }
   scheduler_.add_drafts(plan, n_drafts_);
 }
 
-Acceptance& EngineLoop::acceptance_of(SequenceState& sequence) {
-  return sequence.is_model_drafted ? sequence.model_acceptance : sequence.copy_acceptance;
+DraftOffer EngineLoop::model_offer(const SequenceState& sequence) const {
+  return {.rate = sequence.model_acceptance.rate(model_acceptance_.rate(kUnknownRate)),
+          .n_offered = speculation_.max_drafts,
+          .is_by_model = true,
+          .n_behind = std::ssize(sequence.tokens) - 1 - sequence.n_draft_computed,
+          .n_to_come = n_to_come(sequence)};
 }
 
-// What each sequence could draft: what followed the same tokens before, else what the draft model
-// would say.
+// As many tokens as there were, or what is missing to the usual length of an answer.
+int64_t EngineLoop::n_to_come(const SequenceState& sequence) const {
+  const int64_t n_output = sequence.n_output();
+  const auto n_usual = static_cast<int64_t>(usual_answer_);
+  return std::min(std::max(n_output, n_usual - n_output), sequence.state->max_new - n_output);
+}
+
+// Prompts take time on the draft model too: is what it then saves of the answer more?
+bool EngineLoop::is_worth_following(const SequenceState& sequence) {
+  if (executor_.draft_model() == nullptr || !sequence.request().is_speculative) {
+    return false;
+  }
+  return !speculation_.adapts || !draft_policy_.is_known() ||
+         draft_policy_.gain(model_offer(sequence), std::max<int64_t>(n_decoding_, 1)) >
+             DraftPolicy::kMargin;
+}
+
+// What each sequence could draft: what followed the same tokens before, or what the draft model
+// would say, whichever brings more.
 void EngineLoop::collect_offers() {
   offers_.clear();
-  const double seconds_per_row = step_budget_.decode_cost().seconds_per_row();
   for (SequenceState* sequence : planned_) {
     // Nobody learns from speed what others were told: a salt keeps to itself.
     const bool is_open = sequence->request().cache_salt.empty();
     sequence->drafts.clear();
     sequence->is_model_drafted = false;
+    sequence->copied_guess = kNoToken;
     if (!sequence->request().is_speculative) {
       offers_.emplace_back();
       continue;
@@ -59,13 +87,19 @@ void EngineLoop::collect_offers() {
                                  is_open ? &answers_ : nullptr,
                                  sequence->drafts);
     }
-    sequence->is_model_drafted = sequence->drafts.empty() && executor_.draft_model() != nullptr;
-    DraftOffer offer{.n_offered = static_cast<int>(sequence->drafts.size())};
-    if (sequence->is_model_drafted) {
-      offer.n_offered = speculation_.max_drafts;
-      offer.rows_each = seconds_per_row > 0 ? draft_cost_.seconds() / seconds_per_row : 0;
+    DraftOffer offer{.rate = sequence->copy_acceptance.rate(copy_acceptance_.rate(kUnknownRate)),
+                     .n_offered = static_cast<int>(sequence->drafts.size())};
+    if (!sequence->drafts.empty()) {
+      sequence->copied_guess = sequence->drafts[0];
     }
-    offer.rate = acceptance_of(*sequence).rate();
+    if (executor_.draft_model() != nullptr) {
+      const DraftOffer by_model = model_offer(*sequence);
+      sequence->is_model_drafted =
+          sequence->drafts.empty() ||
+          (speculation_.adapts && draft_policy_.gain(by_model, std::ssize(planned_)) >
+                                      draft_policy_.gain(offer, std::ssize(planned_)));
+      offer = sequence->is_model_drafted ? by_model : offer;
+    }
     offers_.push_back(offer);
   }
 }
@@ -76,6 +110,7 @@ void EngineLoop::collect_draft_tasks(const StepPlan& plan) {
     SequenceState& sequence = *planned_[i];
     const SpanPlan& span = plan.spans[i];
     if (sequence.is_model_drafted && offers_[i].n_used > 0) {
+      sequence.drafts.clear();  // a copy that promised less
       draft_tasks_.push_back({.tokens = sequence.tokens,
                               .blocks = std::span(plan.blocks)
                                             .subspan(static_cast<size_t>(span.first_block),
@@ -95,21 +130,15 @@ void EngineLoop::collect_draft_tasks(const StepPlan& plan) {
 void EngineLoop::draft_with_model(const StepPlan& plan) {
   collect_draft_tasks(plan);
   if (draft_tasks_.empty()) {
-    if (std::ranges::any_of(planned_, &SequenceState::is_model_drafted)) {
-      draft_cost_.note_unused();
-    }
     return;
   }
-  DraftModel& model = *executor_.draft_model();
-  model.catch_up(draft_tasks_);  // once for every token, so no part of what a draft costs
   const TimePoint begin = Clock::now();
+  DraftModel& model = *executor_.draft_model();
   model.draft(draft_tasks_);
-  const double seconds = seconds_since(begin);
-  int64_t n_drafts = 0;
-  for (const DraftTask& task : draft_tasks_) {
-    n_drafts += std::ssize(*task.drafts);
+  draft_seconds_ = seconds_since(begin);
+  for (const DraftModel::Pass& pass : model.passes()) {
+    draft_policy_.note_draft_pass(pass.n_rows, pass.seconds);
   }
-  draft_cost_.note(n_drafts, seconds);
   auto task = draft_tasks_.begin();
   for (size_t i = 0; i < offers_.size(); ++i) {
     if (planned_[i]->is_model_drafted && offers_[i].n_used > 0) {
@@ -123,6 +152,20 @@ int64_t EngineLoop::n_accepted_of(const SpanOutput& output, int64_t n_appended) 
   return std::clamp<int64_t>(std::ssize(output.sampled) - 1, 0, n_appended);
 }
 
+// A copied guess that no row was spent on: the token that came says whether it was right.
+void EngineLoop::note_copied_guess(const SpanPlan& span,
+                                   const SpanResult& result,
+                                   SequenceState& sequence) {
+  const bool was_used = span.n_drafts > 0 && !sequence.is_model_drafted;
+  if (sequence.copied_guess == kNoToken || was_used || result.n_appended == 0) {
+    return;
+  }
+  const int64_t position = span.begin + span.count - span.n_drafts;
+  const bool is_right = sequence.tokens[static_cast<size_t>(position)] == sequence.copied_guess;
+  sequence.copy_acceptance.note(is_right ? 1 : 0, 1);
+  copy_acceptance_.note(is_right ? 1 : 0, 1);
+}
+
 void EngineLoop::note_drafts(const SpanPlan& span,
                              const SpanOutput& output,
                              const SpanResult& result,
@@ -131,12 +174,16 @@ void EngineLoop::note_drafts(const SpanPlan& span,
   // What the draft model computed behind the last right guess is of no use.
   sequence.n_draft_computed =
       std::min(sequence.n_draft_computed, span.begin + span.count - span.n_drafts + n_accepted);
+  note_copied_guess(span, result, sequence);
   if (span.n_drafts == 0) {
     return;
   }
   const int64_t n_rejected = span.n_drafts - n_accepted;
   if (!result.is_finished) {  // else the rest was not looked at
-    acceptance_of(sequence).note(n_accepted, span.n_drafts);
+    const bool is_by_model = sequence.is_model_drafted;
+    (is_by_model ? sequence.model_acceptance : sequence.copy_acceptance)
+        .note(n_accepted, span.n_drafts);
+    (is_by_model ? model_acceptance_ : copy_acceptance_).note(n_accepted, span.n_drafts);
   }
   const int64_t n_judged =
       std::min<int64_t>(n_accepted + (result.is_finished ? 0 : 1), span.n_drafts);

@@ -25,6 +25,7 @@ Executor::Executor(std::unique_ptr<Model> model,
   for (int worker = 0; worker < workers.size(); ++worker) {
     samplers_.emplace_back(model_->isa(), n_vocab);
   }
+  drafted_.reserve(static_cast<size_t>(max_logits_));  // drafts take a row of logits each
 }
 
 BlockBytes Executor::block_bytes(BlockId block) {
@@ -73,7 +74,8 @@ void Executor::follow_prompts(const StepPlan& plan, std::span<SequenceState* con
   size_t n = 0;
   for (size_t i = 0; i < plan.spans.size(); ++i) {
     const SpanPlan& span = plan.spans[i];
-    if (!sequences[i]->is_decoding && sequences[i]->n_draft_computed == span.begin) {
+    if (!sequences[i]->is_decoding && sequences[i]->is_draft_following &&
+        sequences[i]->n_draft_computed == span.begin) {
       spans_[n++] = spans_[i];
       sequences[i]->n_draft_computed = span.begin + span.count;
     }

@@ -13,7 +13,7 @@
 #include "engine/token_stream.h"
 #include "kv/block_key.h"
 #include "sample/token_history.h"
-#include "spec/draft_length.h"
+#include "spec/acceptance.h"
 #include "spec/proposer.h"
 
 namespace millrace {
@@ -57,10 +57,12 @@ struct SequenceState {
   Acceptance copy_acceptance;   // of drafts from tokens seen before
   Acceptance model_acceptance;  // of those by the draft model
   bool is_model_drafted = false;
-  int64_t n_draft_computed = 0;  // tokens whose KV the draft model has
-  std::vector<TokenId> drafts;   // of the next step
-  bool is_decoding = false;      // all but the last token are computed
-  int64_t n_accepted = 0;        // drafts that came true
+  TokenId copied_guess = kNoToken;  // the first of the copy that could be drafted in this step
+  bool is_draft_following = false;  // the draft model computes the prompt too, as it comes
+  int64_t n_draft_computed = 0;     // tokens whose KV the draft model has
+  std::vector<TokenId> drafts;      // of the next step
+  bool is_decoding = false;         // all but the last token are computed
+  int64_t n_accepted = 0;           // drafts that came true
   int64_t n_rejected = 0;
   PromptEvent prompt_scores;  // filled as the prompt is computed
   bool is_admitted = false;

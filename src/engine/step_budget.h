@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
+#include "engine/step_cost.h"
 #include "engine/step_plan.h"
-#include "spec/draft_length.h"
 
 namespace millrace {
 
@@ -23,8 +23,6 @@ class StepBudget {
   int64_t max_prompt_tokens(int64_t n_decoding) const;
 
   void note(const StepPlan& plan, double seconds);
-
-  const StepCost& decode_cost() const { return decode_cost_; }
 
  private:
   // What prompt tokens take grows with their position, so the latest steps say most.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "kv/block_pool.h"
 
 namespace millrace {
@@ -17,6 +18,7 @@ DraftModel::DraftModel(std::unique_ptr<Model> model,
       workers_(workers),
       n_vocab_(n_vocab),
       row_stride_(model_->spec().n_vocab) {
+  passes_.reserve(64);
   uses_.resize(static_cast<size_t>(kv_.n_blocks()), BlockUse::kNone);
   MR_CHECK(n_vocab > 0 && n_vocab <= row_stride_, "vocabulary {} row {}", n_vocab, row_stride_);
   for (int worker = 0; worker < workers.size(); ++worker) {
@@ -57,8 +59,17 @@ bool DraftModel::joins_batch(const DraftTask& task, int64_t n) {
   return true;
 }
 
+void DraftModel::leave_batch() {
+  for (const BlockId block : used_) {
+    uses_[block] = BlockUse::kNone;
+  }
+  used_.clear();
+}
+
+// Tasks that lack more than a few tokens, in a pass of their own.
 void DraftModel::catch_up(std::span<DraftTask> tasks) {
   int64_t n_left = model_->max_batch_tokens();
+  int64_t n_rows = 0;
   behind_.clear();
   for (DraftTask& task : tasks) {
     if (std::ssize(task.tokens) > n_window()) {
@@ -71,8 +82,11 @@ void DraftModel::catch_up(std::span<DraftTask> tasks) {
              task.tokens.size());
     const auto begin = static_cast<size_t>(task.n_computed);
     const int64_t n_behind = std::ssize(task.tokens) - 1 - task.n_computed;
+    if (n_behind <= kJoining) {
+      continue;
+    }
     const int64_t n = std::min(n_behind, n_left);
-    if (n > 0 && !joins_batch(task, n)) {
+    if (n == 0 || !joins_batch(task, n)) {
       task.n_wanted = 0;
       continue;
     }
@@ -82,12 +96,14 @@ void DraftModel::catch_up(std::span<DraftTask> tasks) {
     task.n_computed += n;
     task.n_wanted = n < n_behind ? 0 : task.n_wanted;
     n_left -= n;
+    n_rows += n;
   }
-  compute(behind_);
-  for (const BlockId block : used_) {
-    uses_[block] = BlockUse::kNone;
+  leave_batch();
+  if (n_rows > 0) {
+    const TimePoint begin = Clock::now();
+    compute(behind_);
+    passes_.push_back({n_rows, seconds_since(begin)});
   }
-  used_.clear();
 }
 
 // The token behind the latest one of every active task; a task whose row is broken ends.
@@ -98,7 +114,8 @@ void DraftModel::draw(std::span<DraftTask> tasks) {
     for (int64_t i = range.begin; i < range.end; ++i) {
       const size_t index = active_[static_cast<size_t>(i)];
       DraftTask& task = tasks[index];
-      const int64_t position = spans_[static_cast<size_t>(i)].position + 1;
+      const Span& span = spans_[static_cast<size_t>(i)];
+      const int64_t position = span.position + std::ssize(span.tokens);
       const auto sampled = samplers_[static_cast<size_t>(worker)].sample(
           {.logits = std::span(logits_).subspan(static_cast<size_t>(i * row_stride_),
                                                 static_cast<size_t>(n_vocab_)),
@@ -117,7 +134,48 @@ void DraftModel::draw(std::span<DraftTask> tasks) {
   }
 }
 
+// Who drafts in the round: the first decides whose lacking tokens go together.
+void DraftModel::choose_active(std::span<DraftTask> tasks, int64_t round) {
+  int64_t n_left = model_->max_batch_tokens() - std::ssize(active_);
+  std::erase_if(active_, [&](size_t i) {
+    const DraftTask& task = tasks[i];
+    const int64_t n_room = std::min(std::ssize(task.blocks) * kBlockTokens, n_window());
+    if (round >= task.n_wanted || latest_[i] == kNoToken ||
+        std::ssize(task.tokens) + round > n_room) {
+      return true;
+    }
+    if (round > 0) {
+      return false;
+    }
+    const int64_t n_behind = std::ssize(task.tokens) - 1 - task.n_computed;
+    if (n_behind > n_left || !joins_batch(task, n_behind + 1)) {
+      return true;
+    }
+    n_left -= n_behind;
+    return false;
+  });
+  leave_batch();
+}
+
+void DraftModel::forward_active(std::span<DraftTask> tasks, int64_t round) {
+  spans_.clear();
+  for (const size_t i : active_) {
+    const DraftTask& task = tasks[i];
+    const auto n_computed = static_cast<size_t>(task.n_computed);
+    spans_.push_back({.tokens = round == 0 ? task.tokens.subspan(n_computed)
+                                           : std::span<const TokenId>(&latest_[i], 1),
+                      .position = task.n_computed,
+                      .blocks = task.blocks,
+                      .n_logits = 1});
+  }
+  model_->forward({.spans = spans_},
+                  kv_,
+                  std::span(logits_).first(active_.size() * static_cast<size_t>(row_stride_)));
+}
+
 void DraftModel::draft(std::span<DraftTask> tasks) {
+  passes_.clear();
+  catch_up(tasks);
   logits_.resize(tasks.size() * static_cast<size_t>(row_stride_));
   latest_.resize(tasks.size());
   active_.clear();
@@ -125,27 +183,20 @@ void DraftModel::draft(std::span<DraftTask> tasks) {
     latest_[i] = tasks[i].tokens.back();
     active_.push_back(i);
   }
-  for (int64_t round = 0; !active_.empty(); ++round) {
-    std::erase_if(active_, [&](size_t i) {
-      const int64_t n_room = std::min(std::ssize(tasks[i].blocks) * kBlockTokens, n_window());
-      return round >= tasks[i].n_wanted || latest_[i] == kNoToken || tasks[i].n_computed >= n_room;
-    });
-    spans_.clear();
-    for (const size_t i : active_) {
-      spans_.push_back({.tokens = {&latest_[i], 1},
-                        .position = tasks[i].n_computed,
-                        .blocks = tasks[i].blocks,
-                        .n_logits = 1});
-    }
+  for (int64_t round = 0;; ++round) {
+    choose_active(tasks, round);
     if (active_.empty()) {
       break;
     }
-    model_->forward({.spans = spans_},
-                    kv_,
-                    std::span(logits_).first(active_.size() * static_cast<size_t>(row_stride_)));
+    const TimePoint begin = Clock::now();
+    forward_active(tasks, round);
     draw(tasks);
-    for (const size_t i : active_) {
-      ++tasks[i].n_computed;
+    int64_t n_rows = 0;
+    for (size_t at = 0; at < active_.size(); ++at) {
+      const size_t i = active_[at];
+      const int64_t n = std::ssize(spans_[at].tokens);
+      tasks[i].n_computed += n;
+      n_rows += n;
       if (latest_[i] == kNoToken) {
         continue;
       }
@@ -154,6 +205,7 @@ void DraftModel::draft(std::span<DraftTask> tasks) {
         tasks[i].history->push(latest_[i]);
       }
     }
+    passes_.push_back({n_rows, seconds_since(begin)});
   }
   for (const DraftTask& task : tasks) {
     for (size_t i = task.drafts->size(); task.history != nullptr && i-- > 0;) {

@@ -21,7 +21,7 @@ namespace millrace {
 struct DraftTask {
   std::span<const TokenId> tokens;  // all there are
   std::span<const BlockId> blocks;  // its table; drafts end where it ends
-  int64_t n_computed = 0;           // tokens whose KV this model has; catch_up() adds to them
+  int64_t n_computed = 0;           // tokens whose KV this model has; draft() adds to them
   int n_wanted = 0;
 
   const SamplingParams* params = nullptr;
@@ -46,20 +46,32 @@ class DraftModel {
   // max_batch_tokens of the model.
   void compute(std::span<const Span> spans);
 
-  // Brings each task's KV up to all its tokens but the last. At most max_batch_tokens in all, since
-  // everybody waits meanwhile; a task that is still behind, or beyond the window, or that shares
-  // what it lacks with one that is computing it, wants none now. A position whose KV is wrong
-  // (cached by a sequence that had ended before this model saw it) costs acceptance and nothing
-  // else.
-  void catch_up(std::span<DraftTask> tasks);
-
-  // Drafts one token after the other for all tasks at once, after catch_up().
+  // Drafts one token after the other for all tasks at once. First their KV is brought up to all
+  // their tokens: at most max_batch_tokens in all, since everybody waits meanwhile; a task that is
+  // still behind, or beyond the window, or that shares what it lacks with one that is computing it,
+  // gets no drafts. A position whose KV is wrong (cached by a sequence that had ended before this
+  // model saw it) costs acceptance and nothing else.
   void draft(std::span<DraftTask> tasks);
+
+  // What the passes of the latest draft() took.
+  struct Pass {
+    int64_t n_rows = 0;
+    double seconds = 0;
+  };
+  std::span<const Pass> passes() const { return passes_; }
 
  private:
   enum class BlockUse : uint8_t { kNone, kRead, kWritten };
 
+  // Tokens that a task may lack and compute in the first pass that drafts, as it mostly does after
+  // drafts that were all right.
+  static constexpr int64_t kJoining = 8;
+
   bool joins_batch(const DraftTask& task, int64_t n);
+  void leave_batch();
+  void catch_up(std::span<DraftTask> tasks);
+  void choose_active(std::span<DraftTask> tasks, int64_t round);
+  void forward_active(std::span<DraftTask> tasks, int64_t round);
   int64_t n_window() const { return model_->spec().context_length; }
   void draw(std::span<DraftTask> tasks);
 
@@ -76,6 +88,7 @@ class DraftModel {
   std::vector<BlockId> used_;    // blocks of another use than none
   std::vector<size_t> active_;   // tasks of spans_
   std::vector<TokenId> latest_;  // of each task
+  std::vector<Pass> passes_;
 };
 
 }  // namespace millrace
