@@ -40,6 +40,7 @@ struct BenchOptions {
   std::optional<std::string> speculate;
   DraftOptions draft;
   std::string prompts;
+  int n_sequences = 1;
   bool is_json = false;
 
   void declare(OptionSet& options) {
@@ -67,6 +68,11 @@ struct BenchOptions {
     options.add("--prompts",
                 prompts,
                 "Prompts of --speculate, one a line, or - for standard input; default: four kinds");
+    options.add("--sequences",
+                n_sequences,
+                1,
+                kMaxSequences,
+                "Answers that --speculate makes at once, to prompts that differ at their end");
     options.add("--json", is_json, "Print one JSON object");
   }
 };
@@ -257,7 +263,7 @@ Result<int> bench_speculate(const BenchOptions& options, ModelFiles files) {
   }
   Metrics metrics;
   EngineOptions base;
-  base.max_sequences = 1;
+  base.max_sequences = options.n_sequences;
   base.has_prefix_cache = false;
   base.warms_up = true;
   DraftOptions draft = options.draft;
@@ -270,8 +276,11 @@ Result<int> bench_speculate(const BenchOptions& options, ModelFiles files) {
   if (!engine) {
     return propagate(engine);
   }
-  const auto report =
-      bench_speculation(**engine, prompts, std::max(1, options.n_generate), options.n_repetitions);
+  const auto report = bench_speculation(**engine,
+                                        prompts,
+                                        {.n_tokens = std::max(1, options.n_generate),
+                                         .n_repetitions = options.n_repetitions,
+                                         .n_sequences = options.n_sequences});
   if (!report) {
     return propagate(report);
   }
