@@ -55,7 +55,8 @@ std::vector<Question> make_questions(TestEngine& plain) {
   std::mt19937 random(11);
   std::vector<Question> questions;
   while (questions.size() < kQuestions) {
-    Question question{.request = some_request(random)};
+    Question question;
+    question.request = some_request(random);
     question.expected = plain.ask_all(question.request);
     const std::string& text = question.expected.at(0).text;
     if (random() % 3 == 0 && text.size() > 10) {
