@@ -66,6 +66,13 @@ Result<int> synth_command(Arguments arguments) {
   set.add("OUT", path, "The GGUF file to write; one that is there is replaced");
   set.add("--shape", options.shape, ("One of " + names).c_str());
   set.add("--type", type, ("Of the matrices, one of " + types).c_str());
+  set.add("--layers", options.n_layers, 0, 1024, "As many instead of the shape's; 0: the shape's");
+  set.add("--pattern",
+          options.pattern_share,
+          0.0,
+          1.0,
+          "Plant the same sequence of tokens in models of any size, which they know for this share "
+          "of the tokens: a target with 1 accepts so much of what a draft model guesses; 0: none");
   set.add("--seed", seed, 0, INT64_MAX, "Same seed, same file");
   set.add("-t,--threads",
           options.n_threads,

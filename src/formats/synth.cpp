@@ -1,5 +1,7 @@
 #include "formats/synth.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <numbers>
 #include <string>
@@ -94,8 +96,14 @@ class Plan {
   std::vector<PlannedTensor> make() {
     const int64_t n_embd = shape_.n_embd;
     add_matrix("token_embd.weight", n_embd, shape_.n_vocab);
-    if (!shape_.is_tied) {
+    if (!shape_.is_tied || has_pattern()) {
       add_matrix("output.weight", n_embd, shape_.n_vocab);
+    }
+    if (has_pattern()) {
+      RandomTensor& head = tensors_.back().random;
+      head.source_stream = tensors_.front().random.stream;
+      head.shift = kPatternStep % shape_.n_vocab;
+      head.own_share = 1 - shape_.pattern_share;
     }
     add_norm("output_norm.weight", n_embd);
     if (shape_.rope_scaling == RopeScaling::kLlama3) {
@@ -108,6 +116,8 @@ class Plan {
   }
 
  private:
+  bool has_pattern() const { return shape_.pattern_share > 0; }
+
   void add_layer(const std::string& prefix) {
     const int64_t n_embd = shape_.n_embd;
     const int64_t q_dim = int64_t{shape_.n_heads} * shape_.head_dim;
@@ -116,7 +126,7 @@ class Plan {
     add_matrix(prefix + "attn_q.weight", n_embd, q_dim);
     add_matrix(prefix + "attn_k.weight", n_embd, kv_dim);
     add_matrix(prefix + "attn_v.weight", n_embd, kv_dim);
-    add_matrix(prefix + "attn_output.weight", q_dim, n_embd);
+    add_branch_end(prefix + "attn_output.weight", q_dim, n_embd);
     if (shape_.has_qkv_bias) {
       add_vector(prefix + "attn_q.bias", q_dim, 0.0f, shape_.bias_std);
       add_vector(prefix + "attn_k.bias", kv_dim, 0.0f, shape_.bias_std);
@@ -132,7 +142,7 @@ class Plan {
     add_norm(prefix + "ffn_norm.weight", n_embd);
     add_matrix(prefix + "ffn_gate.weight", n_embd, shape_.n_ff);
     add_matrix(prefix + "ffn_up.weight", n_embd, shape_.n_ff);
-    add_matrix(prefix + "ffn_down.weight", shape_.n_ff, n_embd);
+    add_branch_end(prefix + "ffn_down.weight", shape_.n_ff, n_embd);
   }
 
   void add(std::string name, RandomTensor random, std::vector<int64_t> dims) {
@@ -142,6 +152,13 @@ class Plan {
   void add_matrix(std::string name, int64_t n_in, int64_t n_out) {
     const DType dtype = synth_fallback(shape_.dtype, n_in);
     add(std::move(name), {0, dtype, n_in, n_out, 0.0f, shape_.matrix_std}, {n_in, n_out});
+  }
+  // What a layer adds to the stream: nothing where a pattern is planted.
+  void add_branch_end(std::string name, int64_t n_in, int64_t n_out) {
+    add_matrix(std::move(name), n_in, n_out);
+    if (has_pattern()) {
+      tensors_.back().random.deviation = 0;
+    }
   }
   void add_vector(std::string name, int64_t n, float mean, float deviation) {
     add(std::move(name), {0, DType::kF32, n, 1, mean, deviation}, {n});
@@ -336,6 +353,11 @@ Result<void> write_synth_model(const std::string& path,
     return propagate(shape);
   }
   shape->dtype = options.dtype;
+  shape->pattern_share = options.pattern_share;
+  if (options.n_layers > 0) {
+    shape->n_layers = options.n_layers;
+    shape->name += fmt::format("-{}-layers", options.n_layers);
+  }
   const int n_threads =
       options.n_threads > 0 ? options.n_threads : default_thread_count(read_cpu_info());
   return write_random_model(path, *shape, options.seed, n_threads, progress);

@@ -46,7 +46,14 @@ struct ModelShape {
   float matrix_std = 0.02f;
   float norm_std = 0.0f;
   float bias_std = 0.02f;
+  // A planted pattern: behind token t comes t + kPatternStep, for this share of the tokens, and
+  // behind the others something else. The layers then add nothing to it and take their time. The
+  // head is a matrix of its own. 0: none.
+  double pattern_share = 0;
 };
+
+// Coprime to the published numbers of tokens: it takes all of them to come back to the first.
+inline constexpr int kPatternStep = 7919;
 
 inline constexpr int kMinSynthTokens = 264;  // 256 bytes and the control tokens
 
@@ -61,7 +68,9 @@ struct SynthOptions {
   std::string shape = "qwen3-0.6b";
   DType dtype = DType::kQ8_0;
   uint64_t seed = 1;
-  int n_threads = 0;  // 0: all processors; the file does not depend on it
+  int n_threads = 0;         // 0: all processors; the file does not depend on it
+  int n_layers = 0;          // 0: those of the shape
+  double pattern_share = 0;  // see ModelShape
 };
 // Called now and then with bytes of the file, whose size is bytes_total. False stops the writing.
 using SynthProgress = std::function<bool(int64_t bytes_done, int64_t bytes_total)>;

@@ -54,6 +54,19 @@ void NormalStream::fill(
   }
 }
 
+NormalStream::Source NormalStream::source_of(const RandomTensor& tensor, int64_t row) const {
+  if (tensor.shift == 0) {
+    return {tensor.stream, row};
+  }
+  const int64_t source = (row + tensor.n_rows - tensor.shift) % tensor.n_rows;
+  const auto bits = static_cast<uint64_t>(source);
+  constexpr uint64_t kSeed = 0x70617474;  // for models of any seed
+  const PhiloxBlock draw =
+      philox4x32(kSeed, {static_cast<uint32_t>(bits), static_cast<uint32_t>(bits >> 32), 0, 0});
+  const bool is_own = draw[0] < tensor.own_share * 4294967296.0;
+  return is_own ? Source{tensor.stream, row} : Source{tensor.source_stream, source};
+}
+
 Result<void> generate_tensor(const NormalStream& normals,
                              const RandomTensor& tensor,
                              WorkerPool& pool,
@@ -71,7 +84,8 @@ Result<void> generate_tensor(const NormalStream& normals,
       values.resize(static_cast<size_t>(tensor.n_in));
       const Range mine = share(n_rows, worker, pool.size());
       for (int64_t r = mine.begin; r < mine.end; ++r) {
-        normals.fill(tensor.stream, first + r, tensor.mean, tensor.deviation, values);
+        const auto [stream, row] = normals.source_of(tensor, first + r);
+        normals.fill(stream, row, tensor.mean, tensor.deviation, values);
         info.encode(values.data(), bytes + r * row_bytes, tensor.n_in);
       }
     });
