@@ -1,6 +1,6 @@
 // Minutes of mixed traffic on one server: memory must have stopped growing by the last fifth (the tables
-// of the caches fill before; judged from 5 minutes on), no block of the KV cache may be lost, and requests that come again must
-// get the same bytes as the first time.
+// of the caches fill before; judged from 5 minutes on), no block of the KV cache may be lost, and
+// requests that come again must get the same bytes as the first time.
 //
 //   node bench/serving/soak.mjs MILLRACE MODEL [--minutes 10] [--clients 16] [--threads N]
 //                                              [--kv-memory MIB] [-- OPTIONS OF SERVE...]
