@@ -261,7 +261,7 @@ ApiResult<Reply> answer_with_cache(const Call& call,
     CacheQuestion question;
     AnswerForm form;
   };
-  const auto waiting = std::make_shared<Waiting>(std::move(question), std::move(form));
+  const auto waiting = std::make_shared<Waiting>(Waiting{std::move(question), std::move(form)});
   Reply reply;
   reply.decide = [&cache, lookup, waiting]() -> std::optional<Reply> {
     if (!lookup->is_done()) {
