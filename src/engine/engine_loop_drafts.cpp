@@ -20,7 +20,7 @@ void EngineLoop::prepare_drafts(SequenceState& sequence) {
 // computed, nor when blocks ran out: such a step has nothing to spare. Those that wait and cannot
 // start in this step are no reason to hold the others up.
 void EngineLoop::propose(StepPlan& plan) {
-  is_speculating_ = speculation_.max_drafts > 0 && plan.preempted.empty() &&
+  is_speculating_ = speculation_.max_drafts > 0 && plan.preempted.empty() && !planned_.empty() &&
                     std::ranges::all_of(planned_, &SequenceState::is_decoding);
   draft_seconds_ = 0;
   if (!is_speculating_) {
