@@ -1,6 +1,6 @@
 // Millrace and llama.cpp on the same GGUF file, in turns, on the same threads: medians and ratios.
 //
-//   cd bench/peer && npm ci
+//   cd bench/peer && npm install --no-save
 //   node compare.mjs MILLRACE MODEL... [--threads N] [--rounds 5] [-p 512] [-n 64] [--json]
 import { execFileSync } from 'node:child_process';
 import { parseArgs } from 'node:util';

@@ -199,7 +199,6 @@ TEST(EngineFuzzSlow, answers_survive_five_minutes_of_everything) {
     std::mt19937 random(round);
     EngineOptions options;
     options.max_model_len = 512;
-    options.kv_memory = (9 + random() % 20) * static_cast<uint64_t>(block_bytes);
     options.n_threads = 1 + static_cast<int>(random() % 3);
     options.max_sequences = 2 + static_cast<int>(random() % 12);
     options.max_drafts = 1 + static_cast<int>(random() % 8);
@@ -209,7 +208,10 @@ TEST(EngineFuzzSlow, answers_survive_five_minutes_of_everything) {
     options.prefill_chunk = random() % 2 == 0 ? 16 : 64;
     options.max_batch_tokens = 128;
     const std::string drafts[] = {"", rounded.path(), model.path()};
-    TestEngine rig(model.path(), options, drafts[random() % 3]);
+    const std::string& draft = drafts[random() % 3];
+    const uint64_t n_caches = draft.empty() ? 1 : 2;  // a draft model's blocks are as large
+    options.kv_memory = (9 + random() % 20) * n_caches * static_cast<uint64_t>(block_bytes);
+    TestEngine rig(model.path(), options, draft);
     play(rig, questions, random, all);
     ASSERT_FALSE(HasFailure()) << "round " << round;
     const EngineStats stats = rig.engine->stats();

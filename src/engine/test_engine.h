@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -83,7 +84,7 @@ struct TestEngine {
                       EngineOptions options = {},
                       const std::string& draft_path = {}) {
     auto files = open_model_files(path);
-    EXPECT_TRUE(files) << files.error().message;
+    if (!files) throw std::runtime_error(files.error().message);
     std::optional<ModelFiles> draft;
     if (!draft_path.empty()) {
       draft = *open_model_files(draft_path);
@@ -95,13 +96,13 @@ struct TestEngine {
       options.kv_memory = 16 << 20;
     }
     auto created = Engine::create(std::move(*files), options, metrics, std::move(draft));
-    EXPECT_TRUE(created) << created.error().message;
+    if (!created) throw std::runtime_error(created.error().message);
     engine = std::move(*created);
   }
 
   std::shared_ptr<TokenStream> submit(Request request) {
     auto stream = engine->submit(std::move(request));
-    EXPECT_TRUE(stream) << stream.error().message;
+    if (!stream) throw std::runtime_error(stream.error().message);
     return *stream;
   }
   std::map<int, Answer> ask_all(Request request) { return read_all(*submit(std::move(request))); }

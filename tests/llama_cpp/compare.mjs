@@ -18,7 +18,7 @@ import { fileURLToPath } from 'node:url';
 const root = fileURLToPath(new URL('../../', import.meta.url));
 const library = new URL('../../bench/peer/node_modules/node-llama-cpp/dist/index.js', import.meta.url);
 if (!existsSync(library)) {
-  console.log('skipped: node-llama-cpp is not installed (npm ci --prefix bench/peer)');
+  console.log('skipped: node-llama-cpp is not installed (npm install --no-save --prefix bench/peer)');
   process.exit(77);
 }
 const { getLlama, LlamaLogLevel } = await import(library);
