@@ -30,6 +30,11 @@ size_t activation_row_bytes(ActivationKind kind, int64_t n_in) {
   return (n_lines | 1) * kLine;
 }
 
+int64_t result_stride(int64_t n) {
+  constexpr int64_t kLine = 64 / sizeof(float);
+  return ((n + kLine - 1) / kLine | 1) * kLine;
+}
+
 void quantise_row(Isa isa, ActivationKind kind, const float* x, int64_t n_in, void* row) {
   kernel_table(isa).quantise[static_cast<int>(kind)](x, n_in, row);
 }

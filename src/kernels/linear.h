@@ -64,6 +64,9 @@ size_t packed_bytes(const TensorView& weight);
 // block of many rows does not fall into one cache set. Rows start at multiples of 64 bytes.
 size_t activation_row_bytes(ActivationKind kind, int64_t n_in);
 
+// Floats from one row of n to the next, for results of linear: an odd number of cache lines too.
+int64_t result_stride(int64_t n);
+
 // x: [n_in] -> row: activation_row_bytes(kind, n_in). A function of x alone. Non-finite inputs give
 // NaN results in linear; a group whose largest magnitude is below 1e-33 counts as zero.
 void quantise_row(Isa isa, ActivationKind kind, const float* x, int64_t n_in, void* row);

@@ -36,10 +36,11 @@ void run_linear(benchmark::State& state,
   const Isa isa = detect_isa();
   const ActivationRows rows(
       kernel_table(isa), weights.activation(), gaussian(n_rows * kIn, 2), n_rows);
-  std::vector<float> out(static_cast<size_t>(n_rows * n_out));
+  const int64_t stride = result_stride(n_out);
+  std::vector<float> out(static_cast<size_t>(n_rows * stride));
   for (auto _ : state) {
     pool.run([&](int worker) {
-      linear(isa, weights, rows.row(0), n_rows, out.data(), n_out, worker, n_workers);
+      linear(isa, weights, rows.row(0), n_rows, out.data(), stride, worker, n_workers);
     });
     benchmark::ClobberMemory();
   }

@@ -50,7 +50,11 @@ ForwardPass::ForwardPass(const ModelSpec& spec,
       format_(format),
       angles_(spec.rope, spec.head_dim, weights.rope_factors),
       heads_per_job_(std::min(spec.group_size(), kernels::kAttentionRows)),
-      tokens_per_job_(kernels::kAttentionRows / heads_per_job_) {}
+      tokens_per_job_(kernels::kAttentionRows / heads_per_job_),
+      embd_stride_(kernels::result_stride(spec.n_embd)),
+      query_stride_(kernels::result_stride(spec.n_query())),
+      key_stride_(kernels::result_stride(spec.n_key())),
+      ff_stride_(kernels::result_stride(spec.n_ff)) {}
 
 Result<void> ForwardPass::allocate(int max_tokens, const ScratchSizes& sizes) {
   const auto n = static_cast<size_t>(max_tokens);
@@ -144,7 +148,7 @@ void ForwardPass::embed() {
     for (int64_t i = own.begin; i < own.end; ++i) {
       const Row& row = rows_[static_cast<size_t>(i)];
       type.decode(
-          weights_.embedding.row(row.token), x_[0].as<float>() + i * spec_.n_embd, spec_.n_embd);
+          weights_.embedding.row(row.token), x_[0].as<float>() + i * embd_stride_, spec_.n_embd);
       float* cosines = turns_.as<float>() + i * spec_.head_dim;
       angles_.write(row.position, cosines, cosines + half);
     }
@@ -157,7 +161,9 @@ void ForwardPass::run_layer(int layer, KvMemory& kv) {
   float* delta = delta_.as<float>();
 
   project(n_rows,
-          {{&weights.q, q_}, {&weights.k, k_}, {&weights.v, v_}},
+          {{&weights.q, q_, query_stride_},
+           {&weights.k, k_, key_stride_},
+           {&weights.v, v_, key_stride_}},
           [&](int64_t row, bool keeps, float* values) {
             return normalise_row(row, weights.attn_norm, nullptr, keeps, values);
           });
@@ -165,20 +171,20 @@ void ForwardPass::run_layer(int layer, KvMemory& kv) {
 
   run_attention(layer, kv);
 
-  project(n_rows, {{&weights.output, delta}}, [&](int64_t row, bool, float*) {
-    return mixed_ + row * spec_.n_query();
+  project(n_rows, {{&weights.output, delta, embd_stride_}}, [&](int64_t row, bool, float*) {
+    return mixed_ + row * query_stride_;
   });
   has_delta_ = true;
 
   project(n_rows,
-          {{&weights.gate, gate_}, {&weights.up, up_}},
+          {{&weights.gate, gate_, ff_stride_}, {&weights.up, up_, ff_stride_}},
           [&](int64_t row, bool keeps, float* values) {
             return normalise_row(row, weights.ffn_norm, &weights.output_bias, keeps, values);
           });
   x_now_ ^= 1;
 
-  project(n_rows, {{&weights.down, delta}}, [&](int64_t row, bool, float* values) {
-    const int64_t at = row * spec_.n_ff;
+  project(n_rows, {{&weights.down, delta, embd_stride_}}, [&](int64_t row, bool, float* values) {
+    const int64_t at = row * ff_stride_;
     kernels::swiglu(isa_, gate_ + at, up_ + at, spec_.n_ff, values);
     return values;
   });
@@ -226,8 +232,8 @@ void ForwardPass::store_keys(
   const float* v_bias = data_or_null(weights.v_bias);
   for (int64_t i = tile.first_row; i < tile.first_row + tile.n_tokens; ++i) {
     const Row& row = rows_[static_cast<size_t>(i)];
-    float* k = k_ + i * spec_.n_key() + at;
-    float* v = v_ + i * spec_.n_key() + at;
+    float* k = k_ + i * key_stride_ + at;
+    float* v = v_ + i * key_stride_ + at;
     const float* cosines = turns_.as<float>() + i * spec_.head_dim;
     kernels::rotate_head(isa_,
                          {.x = k,
@@ -271,7 +277,7 @@ void ForwardPass::attend(const LayerWeights& weights,
     for (int head = first_head; head < first_head + n_heads; ++head) {
       const int64_t at = int64_t{head} * spec_.head_dim;
       kernels::rotate_head(isa_,
-                           {.x = q_ + i * spec_.n_query() + at,
+                           {.x = q_ + i * query_stride_ + at,
                             .bias = q_bias == nullptr ? nullptr : q_bias + at,
                             .norm_weight = data_or_null(weights.q_norm),
                             .cosines = cosines,
@@ -283,15 +289,14 @@ void ForwardPass::attend(const LayerWeights& weights,
     }
   }
   const Row& row = rows_[static_cast<size_t>(tile.first_row)];
-  const int64_t at =
-      int64_t{tile.first_row} * spec_.n_query() + int64_t{first_head} * spec_.head_dim;
+  const int64_t at = int64_t{tile.first_row} * query_stride_ + int64_t{first_head} * spec_.head_dim;
   const int kv_head = first_head / spec_.group_size();
   kernels::attend(isa_,
                   format_.type,
                   {.q = q_ + at,
                    .out = mixed_ + at,
-                   .q_stride = spec_.n_query(),
-                   .out_stride = spec_.n_query(),
+                   .q_stride = query_stride_,
+                   .out_stride = query_stride_,
                    .n_tokens = tile.n_tokens,
                    .n_heads = n_heads,
                    .head_dim = spec_.head_dim,
@@ -308,7 +313,7 @@ void ForwardPass::run_head(std::span<float> logits) {
   if (logit_rows_.empty()) return;
   project(
       static_cast<int>(logit_rows_.size()),
-      {{&weights_.head, logits.data()}},
+      {{&weights_.head, logits.data(), weights_.head.n_out()}},
       [&](int64_t row, bool, float* values) {
         return normalise_row(
             logit_rows_[static_cast<size_t>(row)], weights_.output_norm, nullptr, false, values);
@@ -320,7 +325,7 @@ const float* ForwardPass::normalise_row(int64_t row,
                                         const std::vector<float>* delta_bias,
                                         bool keeps,
                                         float* values) {
-  const int64_t at = row * spec_.n_embd;
+  const int64_t at = row * embd_stride_;
   kernels::residual_norm(isa_,
                          {.x = x_[x_now_].as<float>() + at,
                           .delta = has_delta_ ? delta_.as<float>() + at : nullptr,
@@ -382,7 +387,7 @@ void ForwardPass::project(int n_rows,
                       makes_own ? own.rows[kind] : shared[kind],
                       n_rows,
                       projection.out,
-                      projection.weights->n_out(),
+                      projection.stride,
                       worker,
                       pool_.size());
     }

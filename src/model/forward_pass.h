@@ -53,10 +53,11 @@ class ForwardPass {
     int first_row;
     int n_tokens;
   };
-  // out[row] = weights * input row, n_out floats a row.
+  // out[row * stride ..] = weights * input row.
   struct Projection {
     const kernels::LinearWeights* weights;
     float* out;
+    int64_t stride;
   };
   // What one worker needs for itself; written before it is read within a phase.
   struct alignas(64) Workspace {
@@ -114,6 +115,11 @@ class ForwardPass {
   const RopeAngles angles_;
   const int heads_per_job_;
   const int tokens_per_job_;
+  // Floats from row to row of buffers with rows of n_embd, n_query, n_key and n_ff.
+  const int64_t embd_stride_;
+  const int64_t query_stride_;
+  const int64_t key_stride_;
+  const int64_t ff_stride_;
 
   std::vector<Row> rows_;         // of the batch
   std::vector<Tile> tiles_;       // longest first
@@ -121,7 +127,8 @@ class ForwardPass {
   bool is_one_tile_each_ = true;  // no sequence has more than one tile
   std::atomic<int64_t> next_item_{0};
 
-  // Float buffers of [max_tokens, width]; x_[0] and x_[1] take turns as residual stream.
+  // Float buffers of [max_tokens] rows of a width, at their strides; x_[0] and x_[1] take turns as
+  // residual stream.
   Buffer x_[2];
   int x_now_ = 0;
   Buffer delta_;  // [n_embd]: the last block's output, not yet added to x

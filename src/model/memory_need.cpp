@@ -52,17 +52,17 @@ MemoryNeed memory_need(const GgufFile& file,
     widest = std::max(widest, kernels::activation_row_bytes(use.activation, use.tensor->shape[0]));
   }
   const auto n = static_cast<size_t>(max_tokens);
-  const auto n_embd = static_cast<size_t>(spec.n_embd);
-  const auto n_query = static_cast<size_t>(spec.n_query());
-  const auto n_ff = static_cast<size_t>(spec.n_ff);
-  const auto floats = [&](size_t width) { return round_up_64(n * width * sizeof(float)); };
+  const auto floats = [&](int64_t width) {
+    return n * static_cast<size_t>(kernels::result_stride(width)) * sizeof(float);
+  };
   ScratchSizes& scratch = need.scratch;
-  scratch.residual = floats(n_embd);
-  scratch.turns = floats(static_cast<size_t>(spec.head_dim));
-  scratch.query = floats(n_query);
-  scratch.key = floats(static_cast<size_t>(spec.n_key()));
-  scratch.feed_forward = floats(n_ff);
-  scratch.own_values = round_up_64(std::max({n_embd, n_query, n_ff}) * sizeof(float));
+  scratch.residual = floats(spec.n_embd);
+  scratch.turns = round_up_64(n * static_cast<size_t>(spec.head_dim) * sizeof(float));
+  scratch.query = floats(spec.n_query());
+  scratch.key = floats(spec.n_key());
+  scratch.feed_forward = floats(spec.n_ff);
+  const int64_t widest_input = std::max<int64_t>({spec.n_embd, spec.n_query(), spec.n_ff});
+  scratch.own_values = round_up_64(static_cast<size_t>(widest_input) * sizeof(float));
   scratch.own_attention = round_up_64(
       static_cast<size_t>(kernels::attention_scratch_floats(format.v_dim())) * sizeof(float));
   for (size_t kind = 0; kind < kernels::kActivationKinds; ++kind) {

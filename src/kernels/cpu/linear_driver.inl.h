@@ -21,7 +21,7 @@ namespace millrace::kernels {
 namespace {
 
 // Activation rows of one pass over the panels: their blocks should stay in the L2 cache.
-constexpr int kMaxPassRows = 64;
+constexpr int kMaxPassRows = 96;
 constexpr int64_t kPassBytes = 256 << 10;
 
 // How far ahead of a panel's bytes the next ones are asked for. The processor's own prefetch runs
@@ -120,9 +120,15 @@ MR_INLINE void tile_rows(typename Format::Block& block, TileRows tile, int n_row
 // n_rows <= kMaxPassRows activation rows by one panel.
 template <class V, class Format>
 void multiply_panel(const LinearJob& job, int64_t panel, int64_t row, int n_rows) {
+  const int64_t n = panel * kPanelRows;
   alignas(64) float sums[kMaxPassRows * kPanelRows];
-  for (int i = 0; i < n_rows * kPanelRows; i += V::kWidth) {
-    V::store(sums + i, V::zero());
+  for (int r = 0; r < n_rows; ++r) {
+    // Rows of results lie far apart: what is not asked for before is waited for when it is written.
+    const float* out = job.out + (row + r) * job.out_stride + n;
+    MR_UNROLL for (int i = 0; i < kPanelRows; i += 16) __builtin_prefetch(out + i, 1);
+    MR_UNROLL for (int i = 0; i < kPanelRows; i += V::kWidth) {
+      V::store(sums + r * kPanelRows + i, V::zero());
+    }
   }
   typename Format::Block block;
   const uint8_t* records = job.rows + row * job.row_bytes;
@@ -133,7 +139,6 @@ void multiply_panel(const LinearJob& job, int64_t panel, int64_t row, int n_rows
     tile_rows<V, Format>(block, {records, job.row_bytes, sums}, n_rows);
     records += sizeof(typename Format::Activation);
   }
-  const int64_t n = panel * kPanelRows;
   const int n_valid = static_cast<int>(job.n_out - n < kPanelRows ? job.n_out - n : kPanelRows);
   for (int r = 0; r < n_rows; ++r) {
     float* out = job.out + (row + r) * job.out_stride + n;
