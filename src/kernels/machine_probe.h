@@ -20,8 +20,9 @@ struct MachineProbe {
   // was computed, kProbeBytes, so that it is.
   void (*dot[kDotKinds])(const uint8_t* operands, int64_t n_loops, uint8_t* out);
   int macs[kDotKinds];
-  // Reads [bytes, bytes + n), n a multiple of 1024, as four streams side by side.
-  void (*read)(const uint8_t* bytes, int64_t n, uint8_t* out);
+  // Reads [bytes, bytes + n), n a multiple of 1024, as four streams side by side: plainly, and with
+  // prefetch as far ahead as the matrix kernels have it. Which is faster depends on the processor.
+  void (*read[2])(const uint8_t* bytes, int64_t n, uint8_t* out);
 };
 
 const MachineProbe& machine_probe(Isa isa);

@@ -14,6 +14,8 @@ namespace {
 struct Avx2 {
   static constexpr int kWidth = 8;
   static constexpr int kTileRows = 4;
+  static constexpr int kBytesAhead = 1024;  // on Zen 3; nearer and farther gave less
+  static constexpr int kPlanesAhead = 2048;
   using F = __m256;
   typedef int I __attribute__((vector_size(32)));
 

@@ -17,6 +17,9 @@ struct Scalar {
   static constexpr int kWidth = kLanes;
   // Activation rows of a matrix product that go through the registers together.
   static constexpr int kTileRows = kLanes == 16 ? 3 : 2;
+  // How far ahead of its use a panel's memory is asked for (linear_driver.inl.h), measured.
+  static constexpr int kBytesAhead = 1024;
+  static constexpr int kPlanesAhead = 2048;
   struct F {
     float v[kLanes];
   };

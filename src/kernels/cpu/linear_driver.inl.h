@@ -24,12 +24,9 @@ namespace {
 constexpr int kMaxPassRows = 96;
 constexpr int64_t kPassBytes = 256 << 10;
 
-// How far ahead of a panel's bytes the next ones are asked for. The processor's own prefetch runs
-// ahead only of reads in the order of the panel, and too little of those of a tile that computes
-// much. Measured for codes of 8 bits and for those that have to be unpacked; nearer and farther
-// gave less.
-constexpr int kBytesAhead = 1024;
-constexpr int kPlanesAhead = 2048;
+// Panel bytes are asked for V::kBytesAhead, those of formats that have to be unpacked
+// V::kPlanesAhead before they are read. The processor's own prefetch runs ahead only of reads in
+// the order of the panel, and too little of those of a tile that computes much.
 
 // At the first register v of a tile that reads a cache line.
 template <class V, int kAhead>
@@ -40,10 +37,10 @@ MR_INLINE void prefetch_codes(const uint8_t* codes, int v) {
 }
 
 // What lies in front of the codes of a block.
-template <int kBytes>
+template <int kAhead, int kBytes>
 MR_INLINE void prefetch_header(const uint8_t* header) {
   MR_UNROLL for (int at = 0; at < kBytes; at += 64) {
-    __builtin_prefetch(header + at + kPlanesAhead);
+    __builtin_prefetch(header + at + kAhead);
   }
 }
 

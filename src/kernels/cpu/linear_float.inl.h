@@ -75,6 +75,9 @@ struct FloatPanel {
     }
     const uint8_t* weights = block.weights;
     for (int k = 0; k < block.n_k; k += Codec::kStep, weights += Codec::kStepBytes) {
+      if constexpr (kVectors * V::kWidth == kPanelRows && kRows <= 2) {
+        prefetch_header<V::kBytesAhead, Codec::kStepBytes>(weights);
+      }
       add_k<0, kVectors, kRows>(sum, weights, lane, rows, k);
       if constexpr (Codec::kStep == 2) {
         add_k<1, kVectors, kRows>(sum, weights, lane, rows, k + 1);

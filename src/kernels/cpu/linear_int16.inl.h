@@ -183,7 +183,7 @@ struct Q8_0Reader {
   MR_INLINE static typename V::I load(const Block& block, int group, int lane, int v) {
     const uint8_t* from =
         block.codes + group * block.group_bytes + kQuad * (4 * kPanelRows) + 4 * lane;
-    prefetch_codes<V, kBytesAhead>(from, v);
+    prefetch_codes<V, V::kBytesAhead>(from, v);
     return V::load_i(from);
   }
 };
@@ -198,6 +198,10 @@ struct Q8_0Panel : Int16Tile<V, 32, 7, false, Q8_0Reader<V>> {
     block.codes = panel + k / 32 * kBytes + 2 * kPanelRows;
     block.group_bytes = kBytes;
     block.n_groups = n_k / 32;
+    for (int group = 0; group < block.n_groups; ++group) {
+      prefetch_header<V::kBytesAhead, 2 * kPanelRows>(block.codes + group * kBytes -
+                                                      2 * kPanelRows);
+    }
   }
   MR_INLINE static void unpack(Block& block) {
     for (int group = 0; group < block.n_groups; ++group) {

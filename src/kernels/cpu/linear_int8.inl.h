@@ -66,7 +66,7 @@ MR_INLINE void add_direct(typename V::Quads (&sum)[kVectors][kRows],
   MR_UNROLL for (int quad = 0; quad < 4; ++quad) {
     MR_UNROLL for (int v = 0; v < kVectors; ++v) {
       const uint8_t* at = nibbles + quad * (4 * kPanelRows) + v * (4 * V::kWidth);
-      prefetch_codes<V, kPlanesAhead>(at, v);
+      prefetch_codes<V, V::kPlanesAhead>(at, v);
       const I both = V::load_i(at);
       const I low = V::and_i(both, mask);
       const I high = V::and_i(V::template shift_right<4>(both), mask);
@@ -110,6 +110,9 @@ struct Q4_0Panel {
     block.nibbles = panel + k / 32 * kBytes + 2 * kPanelRows;
     block.group_bytes = kBytes;
     block.n_groups = n_k / 32;
+    for (int g = 0; g < block.n_groups; ++g) {
+      prefetch_header<V::kPlanesAhead, 2 * kPanelRows>(block.nibbles + g * kBytes - 2 * kPanelRows);
+    }
   }
   MR_INLINE static void unpack(Block& block) {
     unpack_groups<V>(block);
@@ -187,7 +190,7 @@ struct Q4_KPanel {
     const uint8_t* low = from + 4 * kPanelRows + half * 4 * kPanelRows;
     const uint8_t* high = from + 12 * kPanelRows;
     if (half == 0) {
-      prefetch_header<16 * kPanelRows>(from);
+      prefetch_header<V::kPlanesAhead, 16 * kPanelRows>(from);
       prepare_scales<0>(low, high, block);
     } else {
       prepare_scales<4>(low, high, block);

@@ -65,7 +65,7 @@ struct PlaneReader : BlockReader<V, kGroup> {
   template <int kLine, bool kIsFirst>
   MR_INLINE static typename V::I load_line(const uint8_t* from, int v) {
     const uint8_t* line = from + kLine * (4 * kPanelRows);
-    if constexpr (kIsFirst) prefetch_codes<V, kPlanesAhead>(line, v);
+    if constexpr (kIsFirst) prefetch_codes<V, V::kPlanesAhead>(line, v);
     return V::load_i(line);
   }
 };
@@ -147,7 +147,11 @@ struct Plane32Panel : PlanePanel<V,
     constexpr int kBytes = kPanelInfo[static_cast<int>(kFormat)].block_bytes;
     constexpr int kHeader = plane32_header(kHasOffsets);
     static_assert(kBytes == kHeader + kPlanes.group_bytes());
-    Plane32Panel::point_at(panel + k / 32 * kBytes + kHeader, kBytes, n_k / 32, block);
+    const uint8_t* from = panel + k / 32 * kBytes;
+    Plane32Panel::point_at(from + kHeader, kBytes, n_k / 32, block);
+    for (int group = 0; group < block.n_groups; ++group) {
+      prefetch_header<V::kPlanesAhead, kHeader>(from + group * kBytes);
+    }
   }
   MR_INLINE static void unpack(Block& block) {
     Plane32Panel::unpack_codes(block);
@@ -178,7 +182,7 @@ struct ScaleMinPanel : PlanePanel<V, kPlanes, 32, 0, true> {
     const uint8_t* low = from + 4 * kPanelRows + half * 4 * kPanelRows;
     const uint8_t* high = from + 12 * kPanelRows;
     if (half == 0) {
-      prefetch_header<kHeader>(from);
+      prefetch_header<V::kPlanesAhead, kHeader>(from);
       prepare_scales<0>(from, low, high, block);
     } else {
       prepare_scales<4>(from, low, high, block);
@@ -217,7 +221,7 @@ struct SignedScalePanel : PlanePanel<V, kPlanes, 16, kShift, false> {
     const uint8_t* from = panel + k / 256 * kBytes;
     const int half = static_cast<int>(k / 128 % 2);
     SignedScalePanel::point_at(from + kHeader + half * 4 * kGroupBytes, kGroupBytes, 4, block);
-    if (half == 0) prefetch_header<kHeader>(from);
+    if (half == 0) prefetch_header<V::kPlanesAhead, kHeader>(from);
     const uint8_t* scales = from + 2 * kPanelRows + half * 8 * kPanelRows;
     for (int row = 0; row < kPanelRows; row += V::kWidth) {
       const auto d = V::load_f16(from + 2 * row);
@@ -242,7 +246,7 @@ struct Q2_KPanel : PlanePanel<V, kQ2_KPlanes, 16, 0, true> {
     const uint8_t* from = panel + k / 256 * kBytes;
     const int half = static_cast<int>(k / 128 % 2);
     Q2_KPanel::point_at(from + kHeader + half * 4 * kGroupBytes, kGroupBytes, 4, block);
-    if (half == 0) prefetch_header<kHeader>(from);
+    if (half == 0) prefetch_header<V::kPlanesAhead, kHeader>(from);
     const uint8_t* scales = from + 4 * kPanelRows + half * 8 * kPanelRows;
     const auto nibble = V::set1_i(15);
     for (int row = 0; row < kPanelRows; row += V::kWidth) {

@@ -83,7 +83,7 @@ void probe_dot(const uint8_t* operands, int64_t n_loops, uint8_t* out) {
   }
 }
 
-template <class V>
+template <class V, bool kIsAhead>
 void probe_read(const uint8_t* bytes, int64_t n, uint8_t* out) {
   constexpr int kStreams = 4;
   constexpr int kBytes = 4 * V::kWidth;
@@ -92,7 +92,9 @@ void probe_read(const uint8_t* bytes, int64_t n, uint8_t* out) {
   MR_UNROLL for (int s = 0; s < kStreams; ++s) any[s] = V::zero_i();
   for (int64_t at = 0; at < part; at += kBytes) {
     MR_UNROLL for (int s = 0; s < kStreams; ++s) {
-      any[s] = V::or_i(any[s], V::load_i(bytes + s * part + at));
+      const uint8_t* from = bytes + s * part + at;
+      if (kIsAhead && at % 64 == 0) __builtin_prefetch(from + V::kBytesAhead);
+      any[s] = V::or_i(any[s], V::load_i(from));
     }
   }
   MR_UNROLL for (int s = 0; s < kStreams; ++s) V::store_i(out + s * kBytes, any[s]);
@@ -103,7 +105,7 @@ constexpr MachineProbe make_probe() {
   constexpr int kDots = kProbeSteps * kProbeRows * kProbeVectors;
   return {.dot = {probe_dot<V, F32Dot<V>>, probe_dot<V, Int16Dot<V>>, probe_dot<V, Int8Dot<V>>},
           .macs = {kDots * F32Dot<V>::kMacs, kDots * Int16Dot<V>::kMacs, kDots * Int8Dot<V>::kMacs},
-          .read = probe_read<V>};
+          .read = {probe_read<V, false>, probe_read<V, true>}};
 }
 
 }  // namespace
