@@ -128,6 +128,31 @@ TEST_F(DraftEngineTest, guesses_come_only_from_where_they_may) {
   EXPECT_EQ(stats.accepted_at[6], 0);  // drafts are six tokens
 }
 
+// A guess is a guess at one token. The second answer keeps the third's prompt waiting until there
+// have been guesses for the first; then come steps in which nobody guesses.
+TEST_F(DraftEngineTest, steps_without_guesses_do_not_count_against_copies) {
+  EngineOptions options = drafting_options();
+  options.max_sequences = 2;
+  TestEngine rig(target_.path(), options);
+  Request guided = request(20, 5);
+  guided.max_tokens = 66;
+  guided.prediction = plain_.ask(guided).ids;
+  Request second = request(20, 6);
+  second.is_speculative = false;
+  second.max_tokens = 8;
+  Request third = request(440, 7);
+  third.max_tokens = 1;
+  const auto first_answer = rig.submit(guided);
+  const auto second_answer = rig.submit(second);
+  const auto third_answer = rig.submit(third);
+  const Answer answer = read_all(*first_answer).at(0);
+  EXPECT_EQ(answer.ids, guided.prediction);
+  EXPECT_GT(answer.finish.usage.accepted_drafts, 30);
+  EXPECT_GT(rig.engine->stats().copy_rate, 0.9);
+  read_all(*second_answer);
+  read_all(*third_answer);
+}
+
 // Nobody who waits could start while the first one runs, so its drafts cost them nothing.
 TEST_F(DraftEngineTest, those_that_wait_do_not_stop_the_guesses_of_those_that_run) {
   EngineOptions options = drafting_options();

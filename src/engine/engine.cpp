@@ -440,7 +440,8 @@ EngineStats Engine::Impl::stats() const {
                     .refused_blocks = load(counters_.refused_offers),
                     .generated_tokens = load(counters_.generated_tokens),
                     .accepted_drafts = load(counters_.accepted_drafts),
-                    .rejected_drafts = load(counters_.rejected_drafts)};
+                    .rejected_drafts = load(counters_.rejected_drafts),
+                    .copy_rate = counters_.copy_rate.load(std::memory_order_relaxed)};
   std::ranges::transform(counters_.accepted_at, stats.accepted_at.begin(), load);
   std::ranges::transform(counters_.rejected_at, stats.rejected_at.begin(), load);
   return stats;

@@ -94,6 +94,7 @@ struct EngineStats {
   int64_t generated_tokens = 0;
   int64_t accepted_drafts = 0;
   int64_t rejected_drafts = 0;
+  double copy_rate = 0;  // of copied guesses that come true, as speculation expects it; 0: no step
   // Of the first, second, ... token of a guess: came true, or was the first that did not.
   std::array<int64_t, kMaxDrafts> accepted_at{};
   std::array<int64_t, kMaxDrafts> rejected_at{};

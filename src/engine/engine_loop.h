@@ -36,6 +36,7 @@ struct SharedCounters {
   std::atomic<int64_t> generated_tokens{0};
   std::atomic<int64_t> accepted_drafts{0};
   std::atomic<int64_t> rejected_drafts{0};
+  std::atomic<double> copy_rate{0};
   // Of the first, second, ... token of a guess, those that were looked at.
   std::array<std::atomic<int64_t>, kMaxDrafts> accepted_at{};
   std::array<std::atomic<int64_t>, kMaxDrafts> rejected_at{};
@@ -92,6 +93,10 @@ class EngineLoop {
   void draft_with_model(const StepPlan& plan);
   static int64_t n_accepted_of(const SpanOutput& output, int64_t n_appended);
   void note_copied_guess(const SpanPlan& span, const SpanResult& result, SequenceState& sequence);
+  void note_rates(const SpanPlan& span,
+                  const SpanResult& result,
+                  int64_t n_accepted,
+                  SequenceState& sequence);
   void note_drafts(const SpanPlan& span,
                    const SpanOutput& output,
                    const SpanResult& result,

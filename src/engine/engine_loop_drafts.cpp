@@ -1,5 +1,6 @@
 // Speculation in the step loop: who guesses how many tokens, and what became of them.
 #include <algorithm>
+#include <utility>
 
 #include "base/clock.h"
 #include "engine/engine_loop.h"
@@ -152,18 +153,33 @@ int64_t EngineLoop::n_accepted_of(const SpanOutput& output, int64_t n_appended) 
   return std::clamp<int64_t>(std::ssize(output.sampled) - 1, 0, n_appended);
 }
 
-// A copied guess that no row was spent on: the token that came says whether it was right.
+// A copied guess that no row was spent on: the token that came says whether it was right. It is a
+// guess at this token alone, so it is taken away: the next step may make none.
 void EngineLoop::note_copied_guess(const SpanPlan& span,
                                    const SpanResult& result,
                                    SequenceState& sequence) {
+  const TokenId guess = std::exchange(sequence.copied_guess, kNoToken);
   const bool was_used = span.n_drafts > 0 && !sequence.is_model_drafted;
-  if (sequence.copied_guess == kNoToken || was_used || result.n_appended == 0) {
+  if (guess == kNoToken || was_used || result.n_appended == 0) {
     return;
   }
   const int64_t position = span.begin + span.count - span.n_drafts;
-  const bool is_right = sequence.tokens[static_cast<size_t>(position)] == sequence.copied_guess;
+  const bool is_right = sequence.tokens[static_cast<size_t>(position)] == guess;
   sequence.copy_acceptance.note(is_right ? 1 : 0, 1);
   copy_acceptance_.note(is_right ? 1 : 0, 1);
+}
+
+void EngineLoop::note_rates(const SpanPlan& span,
+                            const SpanResult& result,
+                            int64_t n_accepted,
+                            SequenceState& sequence) {
+  if (span.n_drafts > 0 && !result.is_finished) {  // else the rest was not looked at
+    const bool is_by_model = sequence.is_model_drafted;
+    (is_by_model ? sequence.model_acceptance : sequence.copy_acceptance)
+        .note(n_accepted, span.n_drafts);
+    (is_by_model ? model_acceptance_ : copy_acceptance_).note(n_accepted, span.n_drafts);
+  }
+  counters_.copy_rate.store(copy_acceptance_.rate(kUnknownRate), std::memory_order_relaxed);
 }
 
 void EngineLoop::note_drafts(const SpanPlan& span,
@@ -175,16 +191,11 @@ void EngineLoop::note_drafts(const SpanPlan& span,
   sequence.n_draft_computed =
       std::min(sequence.n_draft_computed, span.begin + span.count - span.n_drafts + n_accepted);
   note_copied_guess(span, result, sequence);
+  note_rates(span, result, n_accepted, sequence);
   if (span.n_drafts == 0) {
     return;
   }
   const int64_t n_rejected = span.n_drafts - n_accepted;
-  if (!result.is_finished) {  // else the rest was not looked at
-    const bool is_by_model = sequence.is_model_drafted;
-    (is_by_model ? sequence.model_acceptance : sequence.copy_acceptance)
-        .note(n_accepted, span.n_drafts);
-    (is_by_model ? model_acceptance_ : copy_acceptance_).note(n_accepted, span.n_drafts);
-  }
   const int64_t n_judged =
       std::min<int64_t>(n_accepted + (result.is_finished ? 0 : 1), span.n_drafts);
   for (int64_t i = 0; i < n_judged; ++i) {
