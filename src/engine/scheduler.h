@@ -86,11 +86,10 @@ using StoredBlocks = std::function<int64_t(SequenceId sequence, int64_t first)>;
 // - Drafts take only what the step leaves: no chunk waits and nobody is preempted for them, and
 //   while somebody waits for blocks they take none.
 // - When the next in line lacks blocks that a tier has, they are loaded into free blocks, as many
-// as
-//   its admission would take at least being free; it waits until they have arrived or the load is
-//   given up, and others pass it meanwhile. Loaded blocks are then cached ones: it is admitted as
-//   if somebody had computed them. One load for each time that it comes to wait; whoever needs the
-//   same blocks waits for it too.
+//   as its admission would take at least being free; it waits until they have arrived or the load
+//   is given up, and others pass it meanwhile. Loaded blocks are then cached ones: it is admitted
+//   as if somebody had computed them. One load for each time that it comes to wait; whoever needs
+//   the same blocks waits for it too.
 // - A block can be found in the cache when the step that filled it is over, the unfinished last one
 //   when the prompt is complete and when the sequence ends. A block that turns out to hold the same
 //   as another is given back for the other.
