@@ -62,7 +62,7 @@ void TierTraffic::load(SequenceState& sequence,
     memory.push_back(bytes_of_(block));
   }
   tier_->get(sequence.id, std::move(chain), std::move(memory));
-  loads_.push_back({.sequence = sequence.id, .begin = now, .last_arrival = now});
+  loads_.push_back({.sequence = sequence.id, .begin = now});
 }
 
 std::span<const LoadNews> TierTraffic::poll(TimePoint now) {
@@ -73,7 +73,7 @@ std::span<const LoadNews> TierTraffic::poll(TimePoint now) {
     const auto load = std::ranges::find(loads_, event.transfer, &Load::sequence);
     MR_CHECK(load != loads_.end(), "news of transfer {}", event.transfer);
     load->n_blocks = event.n_blocks;
-    load->last_arrival = now;
+    last_arrival_ = now;
     if (event.is_over) {
       load_seconds_.observe(seconds_between(load->begin, now));
       news_.push_back({.sequence = load->sequence, .n_blocks = event.n_blocks, .is_over = true});
@@ -81,7 +81,8 @@ std::span<const LoadNews> TierTraffic::poll(TimePoint now) {
     }
   }
   for (Load& load : loads_) {
-    if (!load.is_late && seconds_between(load.last_arrival, now) > kMaxStallSeconds) {
+    const TimePoint last_sign = std::max(load.begin, last_arrival_);
+    if (!load.is_late && seconds_between(last_sign, now) > kMaxStallSeconds) {
       load.is_late = true;
       late_loads_.add();
       tier_->cancel(load.sequence);

@@ -27,7 +27,8 @@ struct LoadNews {
 
 class TierTraffic {
  public:
-  // A load of which nothing has arrived for so long is given up.
+  // Loads are given up when nothing has arrived for so long, of this one or of another: those that
+  // a tier serves one after the other wait their turn.
   static constexpr double kMaxStallSeconds = 2;
 
   // model_key: names everything but tokens and salt that the content of blocks depends on.
@@ -56,7 +57,6 @@ class TierTraffic {
   struct Load {
     SequenceId sequence = 0;
     TimePoint begin;
-    TimePoint last_arrival;
     int64_t n_blocks = 0;
     bool is_late = false;
   };
@@ -74,6 +74,7 @@ class TierTraffic {
   Sha256 sha_;
   int64_t n_refused_ = 0;
   std::vector<Load> loads_;
+  TimePoint last_arrival_;  // of any load
   std::vector<TierEvent> events_;
   std::vector<LoadNews> news_;
 };

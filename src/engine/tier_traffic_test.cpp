@@ -115,6 +115,31 @@ TEST_F(TierTrafficTest, load_of_which_nothing_comes_is_late_once_and_ends_later)
             1);
 }
 
+// A tier that serves one load after the other: those that wait for their turn are not stalled.
+TEST_F(TierTrafficTest, loads_wait_for_each_other_as_long_as_anything_arrives) {
+  const auto a = sequence(1, {1, 2, 3, 4, 5, 6, 7, 8});
+  const auto b = sequence(2, {5, 6, 7, 8});
+  const auto c = sequence(3, {9, 9, 9, 9});
+  traffic_.offer(*a, 0, 0);
+  traffic_.offer(*a, 1, 1);
+  traffic_.offer(*b, 0, 2);
+  traffic_.offer(*c, 0, 3);
+  const std::vector<BlockId> blocks = {4, 5, 6, 7};
+  const double stall = TierTraffic::kMaxStallSeconds;
+  traffic_.load(*a, 0, std::span(blocks).first(2), at(0));
+  traffic_.load(*b, 0, std::span(blocks).subspan(2, 1), at(0));
+  tier_->bring(1);
+  EXPECT_TRUE(traffic_.poll(at(0.9 * stall)).empty());
+  traffic_.load(*c, 0, std::span(blocks).subspan(3), at(0.9 * stall));
+  tier_->bring(1);
+  tier_->end(1);
+  EXPECT_EQ(traffic_.poll(at(1.8 * stall)).size(), 1U);  // that a is over
+  EXPECT_TRUE(traffic_.poll(at(2.7 * stall)).empty());
+  EXPECT_TRUE(tier_->cancelled.empty());
+  EXPECT_EQ(traffic_.poll(at(2.9 * stall)).size(), 2U);  // now nothing has come for too long
+  EXPECT_EQ(tier_->cancelled, (std::vector<TransferId>{2, 3}));
+}
+
 TEST_F(TierTrafficTest, offers_without_room_are_counted_and_taken_later) {
   const auto a = sequence(1, {1, 2, 3, 4});
   tier_->is_full = true;
