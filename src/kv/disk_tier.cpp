@@ -289,7 +289,6 @@ void DiskTier::Impl::write_all() {
       n_unwritten.fetch_sub(1);
     }
   }
-  segments_.sync();
 }
 
 Written DiskTier::Impl::write(WriteJob& job) {

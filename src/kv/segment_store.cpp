@@ -23,8 +23,17 @@ namespace fs = std::filesystem;
 // A segment's share of all: so much is forgotten at once.
 constexpr int64_t kSegments = 16;
 constexpr const char* kEnding = ".kv";
+// Nobody comes so far; a larger number is a foreign file's.
+constexpr int64_t kMaxNumber = 10'000'000'000;
 // Prompts are in there.
 constexpr mode_t kOwnerOnly = S_IRUSR | S_IWUSR;
+
+// Of the system's last error.
+Error last_error(std::string_view path = {}) {
+  const bool is_full = errno == ENOSPC || errno == EDQUOT;
+  return {is_full ? ErrorCode::kResourceExhausted : ErrorCode::kIo,
+          fmt::format("{}{}{}", path, path.empty() ? "" : ": ", std::strerror(errno))};
+}
 
 }  // namespace
 
@@ -53,8 +62,11 @@ Result<void> SegmentFile::write(int64_t offset, std::span<const std::byte> bytes
     if (n < 0 && errno == EINTR) {
       continue;
     }
-    if (n <= 0) {
-      return fail(ErrorCode::kIo, "{}", n == 0 ? "nothing was written" : std::strerror(errno));
+    if (n == 0) {
+      return fail(ErrorCode::kIo, "nothing was written");
+    }
+    if (n < 0) {
+      return tl::unexpected(last_error());
     }
     bytes = bytes.subspan(static_cast<size_t>(n));
     offset += n;
@@ -66,13 +78,15 @@ bool SegmentFile::cut(int64_t size) const {
   return ::ftruncate(descriptor_, size) == 0;
 }
 
-void SegmentFile::sync() const {
-  ::fdatasync(descriptor_);  // what is not there later is a miss
-}
-
-int64_t SegmentFile::size() const {
+Result<SegmentFile::Status> SegmentFile::status() const {
   struct stat status {};
-  return ::fstat(descriptor_, &status) == 0 ? status.st_size : -1;
+  if (::fstat(descriptor_, &status) != 0) {
+    return tl::unexpected(last_error());
+  }
+  if (!S_ISREG(status.st_mode)) {
+    return fail(ErrorCode::kIo, "not a file");
+  }
+  return Status{.n_bytes = status.st_size, .has_one_name = status.st_nlink == 1};
 }
 
 bool read_record(const RecordPlace& place,
@@ -104,7 +118,8 @@ std::string SegmentStore::path_of(int64_t number) const {
 
 Result<void> SegmentStore::lock() {
   const std::string path = folder_ + "/lock";
-  const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kOwnerOnly);
+  const int descriptor =
+      ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, kOwnerOnly);
   if (descriptor < 0) {
     return fail(ErrorCode::kIo, "{}: {}", path, std::strerror(errno));
   }
@@ -118,16 +133,21 @@ Result<void> SegmentStore::lock() {
 }
 
 // Numbers of the segments in the folder, ascending.
-std::vector<int64_t> SegmentStore::list() const {
+Result<std::vector<int64_t>> SegmentStore::list() const {
   std::vector<int64_t> numbers;
   std::error_code error;
-  for (fs::directory_iterator at(folder_, error), end; !error && at != end; at.increment(error)) {
+  fs::directory_iterator at(folder_, error);
+  for (; !error && at != fs::directory_iterator(); at.increment(error)) {
     const std::string name = at->path().filename().string();
     int64_t number = 0;
     const auto parsed = std::from_chars(name.data(), name.data() + name.size(), number);
-    if (parsed.ec == std::errc() && number > 0 && at->path() == fs::path(path_of(number))) {
+    if (parsed.ec == std::errc() && number > 0 && number <= kMaxNumber &&
+        at->path() == fs::path(path_of(number))) {
       numbers.push_back(number);
     }
+  }
+  if (error) {
+    return fail(ErrorCode::kIo, "{}: {}", folder_, error.message());
   }
   std::ranges::sort(numbers);
   return numbers;
@@ -153,6 +173,22 @@ int64_t SegmentStore::scan(
   return offset;
 }
 
+Result<SegmentStore::Segment> SegmentStore::open_segment(int64_t number) const {
+  const std::string path = path_of(number);
+  const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (descriptor < 0) {
+    return fail(ErrorCode::kIo, "{}: {}", path, std::strerror(errno));
+  }
+  auto file = std::make_shared<const SegmentFile>(descriptor, number);
+  const auto status = file->status();
+  if (!status) {
+    return fail(ErrorCode::kIo, "{}: {}", path, status.error().message);
+  }
+  return Segment{.file = std::move(file),
+                 .n_bytes = status->n_bytes,
+                 .has_one_name = status->has_one_name};
+}
+
 Result<SegmentStore> SegmentStore::open(
     const std::string& folder,
     int64_t max_bytes,
@@ -166,23 +202,25 @@ Result<SegmentStore> SegmentStore::open(
   if (auto locked = store.lock(); !locked) {
     return propagate(locked);
   }
+  const auto numbers = store.list();
+  if (!numbers) {
+    return propagate(numbers);
+  }
   int64_t n_whole = 0;  // bytes of the last segment's records
-  for (const int64_t number : store.list()) {
+  for (const int64_t number : *numbers) {
     store.next_number_ = number + 1;
-    const int descriptor = ::open(store.path_of(number).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-    if (descriptor < 0) {
-      return fail(ErrorCode::kIo, "{}: {}", store.path_of(number), std::strerror(errno));
+    auto segment = store.open_segment(number);
+    if (!segment) {
+      return propagate(segment);
     }
-    auto file = std::make_shared<const SegmentFile>(descriptor, number);
-    const int64_t n_bytes = std::max<int64_t>(file->size(), 0);
-    n_whole = store.scan(file, n_bytes, on_record);
-    store.n_damaged_ += n_whole < n_bytes ? 1 : 0;
-    store.n_bytes_ += n_bytes;
-    store.segments_.push_back({std::move(file), n_bytes});
+    n_whole = store.scan(segment->file, segment->n_bytes, on_record);
+    store.n_damaged_ += n_whole < segment->n_bytes ? 1 : 0;
+    store.n_bytes_ += segment->n_bytes;
+    store.segments_.push_back(*std::move(segment));
   }
   if (!store.segments_.empty()) {
     Segment& last = store.segments_.back();
-    store.is_open_ = last.file->cut(n_whole);
+    store.is_open_ = last.has_one_name && last.file->cut(n_whole);
     store.n_bytes_ -= store.is_open_ ? last.n_bytes - n_whole : 0;
     last.n_bytes = store.is_open_ ? n_whole : last.n_bytes;
   }
@@ -204,11 +242,14 @@ void SegmentStore::drop_oldest() {
 
 Result<void> SegmentStore::begin_segment() {
   const std::string path = path_of(next_number_);
+  if (next_number_ > kMaxNumber) {
+    return fail(ErrorCode::kIo, "{}: no number is left for a file", folder_);
+  }
   const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, kOwnerOnly);
   if (descriptor < 0) {
-    return fail(ErrorCode::kIo, "{}: {}", path, std::strerror(errno));
+    return tl::unexpected(last_error(path));
   }
-  segments_.push_back({std::make_shared<const SegmentFile>(descriptor, next_number_), 0});
+  segments_.push_back({.file = std::make_shared<const SegmentFile>(descriptor, next_number_)});
   ++next_number_;
   is_open_ = true;
   return {};
@@ -216,9 +257,6 @@ Result<void> SegmentStore::begin_segment() {
 
 // So that the last segment can take n_bytes more.
 Result<void> SegmentStore::make_room(int64_t n_bytes) {
-  if (n_bytes > max_bytes_) {
-    return fail(ErrorCode::kResourceExhausted, "{} bytes are more than the whole tier", n_bytes);
-  }
   const int64_t segment_bytes = std::max(max_bytes_ / kSegments, n_bytes);
   if (is_open_ && segments_.back().n_bytes + n_bytes > segment_bytes) {
     is_open_ = false;
@@ -232,9 +270,21 @@ Result<void> SegmentStore::make_room(int64_t n_bytes) {
 Result<RecordPlace> SegmentStore::append(const RecordHead& head,
                                          std::span<const std::byte> payload) {
   MR_CHECK(payload.size() == head.payload_bytes, "{} bytes", payload.size());
-  if (auto made = make_room(static_cast<int64_t>(head.record_bytes())); !made) {
-    return propagate(made);
+  const auto n_bytes = static_cast<int64_t>(head.record_bytes());
+  if (n_bytes > max_bytes_) {
+    return fail(ErrorCode::kInvalidArgument, "{} bytes are more than the whole tier", n_bytes);
   }
+  const auto made = make_room(n_bytes);
+  auto place = made ? write(head, payload) : Result<RecordPlace>(propagate(made));
+  if (!place) {
+    yield_space(place.error());
+  }
+  return place;
+}
+
+// Behind the last segment's records.
+Result<RecordPlace> SegmentStore::write(const RecordHead& head,
+                                        std::span<const std::byte> payload) {
   Segment& segment = segments_.back();
   const std::vector<std::byte> bytes = encode(head, sha_);
   auto written = segment.file->write(segment.n_bytes, bytes);
@@ -252,9 +302,14 @@ Result<RecordPlace> SegmentStore::append(const RecordHead& head,
   return place;
 }
 
-void SegmentStore::sync() const {
-  if (is_open_) {
-    segments_.back().file->sync();
+// After a failed write. What keeps a file from growing need not keep the next one from it; and
+// whatever made the disk full, the oldest blocks are worth less than those to come.
+void SegmentStore::yield_space(const Error& error) {
+  const size_t n_closed = segments_.size() - (is_open_ ? 1 : 0);
+  if (error.code == ErrorCode::kResourceExhausted && n_closed > 0) {
+    drop_oldest();
+  } else if (is_open_ && segments_.back().n_bytes > 0) {
+    is_open_ = false;
   }
 }
 

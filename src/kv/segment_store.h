@@ -10,6 +10,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/digest.h"
@@ -29,10 +30,15 @@ class SegmentFile {
   int64_t number() const { return number_; }
   // False: not so many bytes there, or the system says no.
   bool read(int64_t offset, std::span<std::byte> bytes) const;
+  // kResourceExhausted: no space is left; kIo: anything else.
   Result<void> write(int64_t offset, std::span<const std::byte> bytes) const;
   bool cut(int64_t size) const;
-  void sync() const;
-  int64_t size() const;  // -1: cannot be told
+  // kIo: not a file, but a folder, a pipe or a device.
+  struct Status {
+    int64_t n_bytes = 0;
+    bool has_one_name = false;  // nobody else means this file by another one
+  };
+  Result<Status> status() const;
 
  private:
   const int descriptor_;
@@ -55,12 +61,14 @@ bool read_record(const RecordPlace& place,
 
 // Records have no index beside them: their heads, each with its own checksum, are the index. What
 // follows a head that is damaged, cut off or of another version is out of reach; the last segment
-// is cut there, so that it can be appended to.
+// is cut there, so that it can be appended to. There is no sync: what a machine that loses power
+// had not written yet is a miss.
 class SegmentStore {
  public:
   // A folder that does not exist is made. Older segments go when there are more than max_bytes.
   // on_record: for every record, the oldest first. Errors name the folder: kIo when it cannot be
-  // used, kUnavailable when another store has it.
+  // used, or has links, folders or devices for segments; kUnavailable when another store has it.
+  // Files of other names are left alone; one with several names is read, but not written.
   static Result<SegmentStore> open(
       const std::string& folder,
       int64_t max_bytes,
@@ -70,31 +78,32 @@ class SegmentStore {
   ~SegmentStore();
 
   // Makes room by dropping the oldest segments. After an error the store is as before, but for
-  // those.
+  // those. A disk without space (kResourceExhausted) costs the oldest segment too, unless it is the
+  // one being written: a later call finds the space, once nobody reads that segment any more.
   Result<RecordPlace> append(const RecordHead& head, std::span<const std::byte> payload);
   // Dropped since the last call; who reads them still can.
   std::vector<SegmentPtr> take_dropped() { return std::exchange(dropped_, {}); }
 
   int64_t n_bytes() const { return n_bytes_; }
-  int64_t n_damaged() const {
-    return n_damaged_;
-  }  // segments that open() could not read to the end
-  void sync() const;
-
+  int64_t n_damaged() const { return n_damaged_; }  // segments that open() could not read to the end
  private:
   struct Segment {
     SegmentPtr file;
     int64_t n_bytes = 0;
+    bool has_one_name = true;
   };
 
   SegmentStore(std::string folder, int64_t max_bytes);
   std::string path_of(int64_t number) const;
   Result<void> lock();
-  std::vector<int64_t> list() const;
+  Result<std::vector<int64_t>> list() const;
+  Result<Segment> open_segment(int64_t number) const;
   int64_t scan(const SegmentPtr& file,
                int64_t n_bytes,
                const std::function<void(const RecordHead&, const RecordPlace&)>& on_record);
   Result<void> begin_segment();
+  Result<RecordPlace> write(const RecordHead& head, std::span<const std::byte> payload);
+  void yield_space(const Error& error);
   Result<void> make_room(int64_t n_bytes);
   void drop_oldest();
 
