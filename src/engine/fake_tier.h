@@ -32,6 +32,7 @@ class FakeTier final : public KvTier {
     news_.clear();
   }
   int64_t n_unwritten() const override { return 0; }
+  int64_t n_failed() const override { return 0; }
 
   // The next block of a transfer.
   void bring(TransferId id) {

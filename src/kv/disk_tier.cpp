@@ -8,7 +8,6 @@
 #include <cstring>
 #include <map>
 #include <thread>
-#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <variant>
@@ -19,6 +18,7 @@
 #include "base/human_bytes.h"
 #include "base/inbox.h"
 #include "base/log.h"
+#include "kv/record_table.h"
 #include "kv/segment_store.h"
 
 namespace millrace {
@@ -30,8 +30,6 @@ constexpr int64_t kMinSlots = 8;
 constexpr int64_t kMaxSlots = 256;
 // After an error of writing nothing is written for so long.
 constexpr double kPauseSeconds = 10;
-// Of a record in the table: key, place, links.
-constexpr int64_t kTableBytesPerRecord = 128;
 
 int64_t n_slots(int64_t block_bytes) {
   return std::clamp(kStageBytes / std::max<int64_t>(block_bytes, 1), kMinSlots, kMaxSlots);
@@ -42,6 +40,9 @@ struct WriteJob {
   size_t slot = 0;
   RecordHead head;
 };
+// So is a file that was dropped and that nobody looks up any more: what the system does when the
+// last one closes it, of a file of gigabytes, is not for the engine thread.
+using WriterJob = std::variant<WriteJob, SegmentPtr>;
 
 struct ReadJob {
   TransferId transfer = 0;
@@ -62,7 +63,8 @@ struct Dropped {
 };
 struct Damaged {
   BlockKey key = {};
-  RecordPlace place;
+  int64_t segment = 0;
+  int64_t offset = 0;
 };
 using Message = std::variant<Written, Dropped, Damaged, TierEvent>;
 
@@ -105,11 +107,9 @@ struct DiskMetrics {
 
 class DiskTier::Impl {
  public:
-  using Table = std::unordered_map<BlockKey, RecordPlace, BlockKeyHash>;
-
   Impl(const DiskTierOptions& options,
        SegmentStore segments,
-       Table found,
+       RecordTable found,
        Buffer stage,
        Metrics& metrics);
   ~Impl();
@@ -119,20 +119,22 @@ class DiskTier::Impl {
   void receive(Message& message, std::vector<TierEvent>& events);
 
   // Of the engine thread.
-  Table table;
+  RecordTable table;
   std::unordered_set<BlockKey, BlockKeyHash> unwritten;
   std::map<TransferId, std::shared_ptr<std::atomic<bool>>> transfers;
   Inbox<Message> news{1};  // messages are never refused
   std::vector<Message> received;
   std::atomic<int64_t> n_unwritten{0};  // any thread
+  std::atomic<int64_t> n_failed{0};     // any thread
 
  private:
   std::span<std::byte> slot(size_t index) {
     const auto n = static_cast<size_t>(options_.block_bytes);
     return {stage_.data() + index * n, n};
   }
-  void forget(const SegmentPtr& segment);
+  void tell(Message message);
   void write_all();
+  void serve(WriteJob& job);
   Written write(WriteJob& job);
   void read_all();
   void read(const ReadJob& job, Sha256& sha);
@@ -142,7 +144,7 @@ class DiskTier::Impl {
   Buffer stage_;
   std::vector<size_t> free_slots_;
 
-  Inbox<WriteJob> writes_{1};
+  Inbox<WriterJob> writes_{1};
   Inbox<ReadJob> reads_{1};
   std::atomic<bool> is_stopping_{false};
   TimePoint stop_deadline_;  // written before is_stopping_
@@ -158,7 +160,7 @@ class DiskTier::Impl {
 
 DiskTier::Impl::Impl(const DiskTierOptions& options,
                      SegmentStore segments,
-                     Table found,
+                     RecordTable found,
                      Buffer stage,
                      Metrics& metrics)
     : table(std::move(found)),
@@ -170,7 +172,7 @@ DiskTier::Impl::Impl(const DiskTierOptions& options,
     free_slots_.push_back(static_cast<size_t>(i));
   }
   for (const SegmentPtr& segment : segments_.take_dropped()) {
-    forget(segment);
+    table.forget(segment->number());
   }
   metrics_.records.set(static_cast<double>(table.size()));
   metrics_.bytes.set(static_cast<double>(segments_.n_bytes()));
@@ -218,20 +220,15 @@ void DiskTier::Impl::get(TransferId transfer, BlockChain chain, std::vector<Bloc
   job.memory = std::move(memory);
   job.is_cancelled = is_cancelled;
   for (const BlockKey& key : chain.keys) {
-    const auto found = table.find(key);
-    if (found == table.end()) {  // dropped since it was looked up
+    auto found = table.find(key);
+    if (!found) {  // dropped since it was looked up
       break;
     }
-    job.places.push_back(found->second);
+    job.places.push_back(*std::move(found));
   }
   job.chain = std::move(chain);
   transfers.emplace(transfer, std::move(is_cancelled));
   reads_.push_always(std::move(job));
-}
-
-// The records of a segment that is no more.
-void DiskTier::Impl::forget(const SegmentPtr& segment) {
-  std::erase_if(table, [&](const auto& entry) { return entry.second.segment == segment; });
 }
 
 void DiskTier::Impl::receive(Message& message, std::vector<TierEvent>& events) {
@@ -239,16 +236,14 @@ void DiskTier::Impl::receive(Message& message, std::vector<TierEvent>& events) {
     free_slots_.push_back(written->slot);
     unwritten.erase(written->key);
     if (written->place.segment != nullptr) {
-      table[written->key] = std::move(written->place);
+      table.add(written->key, std::move(written->place));
     }
-  } else if (const auto* dropped = std::get_if<Dropped>(&message)) {
-    forget(dropped->segment);
+  } else if (auto* dropped = std::get_if<Dropped>(&message)) {
+    table.forget(dropped->segment->number());
+    writes_.push_always(std::move(dropped->segment));
   } else if (const auto* damaged = std::get_if<Damaged>(&message)) {
-    const auto found = table.find(damaged->key);
-    if (found != table.end() && found->second.segment == damaged->place.segment &&
-        found->second.offset == damaged->place.offset) {
-      table.erase(found);  // it is written again when it has been computed again
-    }
+    // It is written again when it has been computed again.
+    table.remove(damaged->key, damaged->segment, damaged->offset);
   } else {
     const TierEvent& event = std::get<TierEvent>(message);
     if (event.is_over) {
@@ -267,9 +262,17 @@ void block_file_size_signal() {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 }
 
+// A message to the engine thread, which may be asleep.
+void DiskTier::Impl::tell(Message message) {
+  news.push_always(std::move(message));
+  if (options_.on_news) {
+    options_.on_news();
+  }
+}
+
 void DiskTier::Impl::write_all() {
   block_file_size_signal();
-  std::vector<WriteJob> jobs;
+  std::vector<WriterJob> jobs;
   while (true) {
     jobs.clear();
     if (!writes_.drain(jobs)) {
@@ -279,23 +282,34 @@ void DiskTier::Impl::write_all() {
       writes_.wait();
       continue;
     }
-    for (WriteJob& job : jobs) {
-      Written written = write(job);
-      for (SegmentPtr& segment : segments_.take_dropped()) {
-        news.push_always(Dropped{std::move(segment)});
+    for (WriterJob& job : jobs) {
+      if (auto* dropped = std::get_if<SegmentPtr>(&job)) {
+        dropped->reset();
+      } else {
+        serve(std::get<WriteJob>(job));
       }
-      news.push_always(std::move(written));
-      metrics_.bytes.set(static_cast<double>(segments_.n_bytes()));
-      n_unwritten.fetch_sub(1);
     }
   }
+}
+
+void DiskTier::Impl::serve(WriteJob& job) {
+  Written written = write(job);
+  for (SegmentPtr& segment : segments_.take_dropped()) {
+    tell(Dropped{std::move(segment)});
+  }
+  metrics_.bytes.set(static_cast<double>(segments_.n_bytes()));
+  if (written.place.segment == nullptr) {
+    metrics_.failed.add();
+    n_failed.fetch_add(1);
+  }
+  tell(std::move(written));
+  n_unwritten.fetch_sub(1);
 }
 
 Written DiskTier::Impl::write(WriteJob& job) {
   Written result{.slot = job.slot, .key = job.head.key, .place = {}};
   const TimePoint now = Clock::now();
   if (now < paused_until_ || (is_stopping_.load() && now > stop_deadline_)) {
-    metrics_.failed.add();
     return result;
   }
   const std::span<std::byte> payload = slot(job.slot);
@@ -304,7 +318,6 @@ Written DiskTier::Impl::write(WriteJob& job) {
   if (!place) {
     log_warning("[kv] {}: nothing is kept on disk for {} s", place.error().message, kPauseSeconds);
     paused_until_ = now + std::chrono::seconds(static_cast<int>(kPauseSeconds));
-    metrics_.failed.add();
     return result;
   }
   metrics_.written.add();
@@ -317,7 +330,6 @@ void DiskTier::Impl::read_all() {
   Sha256 sha;
   std::vector<ReadJob> jobs;
   while (!is_stopping_.load()) {
-    jobs.clear();
     if (!reads_.drain(jobs)) {
       reads_.wait();
       continue;
@@ -325,6 +337,7 @@ void DiskTier::Impl::read_all() {
     for (const ReadJob& job : jobs) {
       read(job, sha);
     }
+    jobs.clear();  // files that were dropped are closed here, if they are still in use
   }
 }
 
@@ -336,15 +349,17 @@ void DiskTier::Impl::read(const ReadJob& job, Sha256& sha) {
     }
     if (!read_record(job.places[i], job.chain.name(i), job.memory[i], sha)) {
       metrics_.corrupt.add();
-      news.push_always(Damaged{job.chain.keys[i], job.places[i]});
+      tell(Damaged{.key = job.chain.keys[i],
+                   .segment = job.places[i].segment->number(),
+                   .offset = job.places[i].offset});
       break;
     }
     metrics_.loaded.add();
     metrics_.read_bytes.add(static_cast<double>(job.memory[i].size()));
     ++n_blocks;
-    news.push_always(TierEvent{.transfer = job.transfer, .n_blocks = n_blocks});
+    tell(TierEvent{.transfer = job.transfer, .n_blocks = n_blocks});
   }
-  news.push_always(TierEvent{.transfer = job.transfer, .n_blocks = n_blocks, .is_over = true});
+  tell(TierEvent{.transfer = job.transfer, .n_blocks = n_blocks, .is_over = true});
 }
 
 DiskTier::DiskTier(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -355,7 +370,7 @@ int64_t DiskTier::stage_bytes(int64_t block_bytes) {
 }
 
 int64_t DiskTier::table_bytes(int64_t max_bytes, int64_t block_bytes) {
-  return max_bytes / std::max<int64_t>(block_bytes, 1) * kTableBytesPerRecord;
+  return max_bytes / std::max<int64_t>(block_bytes, 1) * RecordTable::kBytesPerRecord;
 }
 
 Result<std::unique_ptr<DiskTier>> DiskTier::open(const DiskTierOptions& options, Metrics& metrics) {
@@ -367,10 +382,13 @@ Result<std::unique_ptr<DiskTier>> DiskTier::open(const DiskTierOptions& options,
                 human_bytes(static_cast<uint64_t>(options.block_bytes)),
                 human_bytes(static_cast<uint64_t>(options.max_bytes)));
   }
-  Impl::Table table;
+  RecordTable table;
   auto segments = SegmentStore::open(
       options.folder, options.max_bytes, [&](const RecordHead& head, const RecordPlace& place) {
-        table[head.key] = place;  // the youngest of several
+        // Those of other sizes are other models'; of several with one key the youngest counts.
+        if (head.payload_bytes == static_cast<uint64_t>(options.block_bytes)) {
+          table.add(head.key, place);
+        }
       });
   if (!segments) {
     return fail(segments.error().code, "--kv-disk {}", segments.error().message);
@@ -424,8 +442,12 @@ int64_t DiskTier::n_unwritten() const {
   return impl_->n_unwritten.load();
 }
 
+int64_t DiskTier::n_failed() const {
+  return impl_->n_failed.load();
+}
+
 int64_t DiskTier::n_records() const {
-  return static_cast<int64_t>(impl_->table.size());
+  return impl_->table.size();
 }
 
 }  // namespace millrace

@@ -3,6 +3,7 @@
 // and both report by messages, so that the engine thread neither waits nor locks.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -18,6 +19,8 @@ struct DiskTierOptions {
   int64_t block_bytes = 0;  // BlockBytes::size() of every block
   // How long the destructor may take to write what put() has copied.
   double max_flush_seconds = 5;
+  // When poll() has something to tell; on threads of the tier, also while the destructor runs.
+  std::function<void()> on_news = {};
 };
 
 class DiskTier final : public KvTier {
@@ -39,8 +42,9 @@ class DiskTier final : public KvTier {
   void cancel(TransferId transfer) override;
   void poll(std::vector<TierEvent>& events) override;
   int64_t n_unwritten() const override;
+  int64_t n_failed() const override;
 
-  int64_t n_records() const;
+  int64_t n_records() const;  // of this size of blocks
 
  private:
   class Impl;

@@ -73,6 +73,8 @@ class KvTier {
 
   // Blocks of put() that are not yet where they belong. Any thread.
   virtual int64_t n_unwritten() const = 0;
+  // Those that will never be there. Any thread.
+  virtual int64_t n_failed() const = 0;
 };
 
 }  // namespace millrace

@@ -184,9 +184,8 @@ Result<SegmentStore::Segment> SegmentStore::open_segment(int64_t number) const {
   if (!status) {
     return fail(ErrorCode::kIo, "{}: {}", path, status.error().message);
   }
-  return Segment{.file = std::move(file),
-                 .n_bytes = status->n_bytes,
-                 .has_one_name = status->has_one_name};
+  return Segment{
+      .file = std::move(file), .n_bytes = status->n_bytes, .has_one_name = status->has_one_name};
 }
 
 Result<SegmentStore> SegmentStore::open(

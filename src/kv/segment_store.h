@@ -85,7 +85,9 @@ class SegmentStore {
   std::vector<SegmentPtr> take_dropped() { return std::exchange(dropped_, {}); }
 
   int64_t n_bytes() const { return n_bytes_; }
-  int64_t n_damaged() const { return n_damaged_; }  // segments that open() could not read to the end
+  int64_t n_damaged() const {
+    return n_damaged_;
+  }  // segments that open() could not read to the end
  private:
   struct Segment {
     SegmentPtr file;
