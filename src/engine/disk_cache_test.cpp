@@ -42,8 +42,9 @@ class DiskCache : public testing::Test {
   // What an engine of its own loads from the folder for the request.
   static int64_t loaded(const std::string& path,
                         const EngineOptions& options,
-                        const Request& asked) {
-    TestEngine rig(path, options);
+                        const Request& asked,
+                        const std::string& draft_path = {}) {
+    TestEngine rig(path, options, draft_path);
     const Answer answer = rig.ask(asked);
     EXPECT_EQ(answer.finish.reason, FinishReason::kLength);
     const int64_t n = rig.engine->stats().loaded_tokens;
@@ -134,6 +135,73 @@ TEST_F(DiskCache, another_salt_another_page_type_and_another_model_miss) {
   });
   EXPECT_EQ(loaded(same_shape.path(), options(), request(300, "a")), 0);
   EXPECT_EQ(loaded(model_.path(), options(), request(300, "a")), 256);
+}
+
+// A block has the pages of both models: what the draft model guesses from the loaded ones is right.
+TEST_F(DiskCache, draft_model_finds_its_pages_after_a_restart) {
+  EngineOptions drafting = options();
+  drafting.max_drafts = 6;
+  drafting.adapts_drafts = false;
+  drafting.copies_drafts = false;
+  Request asked = request(300);
+  asked.max_tokens = 40;
+  std::vector<Answer> answers;
+  for (const bool is_stored : {false, true}) {
+    TestEngine rig(model_.path(), drafting, model_.path());
+    answers.push_back(rig.ask(asked));
+    EXPECT_EQ(rig.engine->stats().loaded_tokens, is_stored ? 256 : 0);
+    EXPECT_GT(answers.back().finish.usage.accepted_drafts, 25);
+    EXPECT_EQ(answers.back().finish.usage.rejected_drafts, 0);
+  }
+  EXPECT_EQ(answers[0].ids, answers[1].ids);
+  EXPECT_EQ(loaded(model_.path(), options(), asked), 0);  // without the draft model
+  EXPECT_EQ(loaded(model_.path(), options(), asked), 256);
+  EXPECT_EQ(loaded(model_.path(), drafting, asked, model_.path()), 256);
+}
+
+TEST_F(DiskCache, another_page_type_of_the_draft_model_alone_misses) {
+  const TestModel target(DType::kF32);  // F32 pages, asked for or not
+  EngineOptions drafting = options();
+  drafting.max_drafts = 6;
+  EngineOptions f32 = drafting;
+  f32.kv_type = KvType::kF32;
+  for (const int64_t n : {0, 256}) {
+    EXPECT_EQ(loaded(target.path(), drafting, request(300), model_.path()), n);
+    EXPECT_EQ(loaded(target.path(), f32, request(300), model_.path()), n);
+  }
+}
+
+TEST_F(DiskCache, what_is_written_after_the_last_step_is_counted) {
+  TestEngine rig(model_.path(), options());
+  const Gauge records = rig.metrics.gauge("millrace_kv_disk_records", "KV blocks on disk");
+  for (const int n_blocks : {4, 8, 12}) {
+    rig.ask(request(300, std::to_string(n_blocks)));
+    while (records.value() < n_blocks) {  // nobody asks for anything more
+      std::this_thread::yield();
+    }
+    EXPECT_EQ(records.value(), n_blocks);
+  }
+}
+
+TEST_F(DiskCache, blocks_loaded_for_a_client_that_left_become_free) {
+  EXPECT_EQ(loaded(model_.path(), options(), request(300)), 0);
+  for (int i = 0; i < 10; ++i) {
+    TestEngine rig(model_.path(), options());
+    const Gauge loading =
+        rig.metrics.gauge("millrace_kv_blocks", "KV blocks by state", {{"state", "loading"}});
+    auto stream = rig.submit(request(300));
+    while (loading.value() == 0 && rig.engine->stats().loaded_tokens == 0) {
+      std::this_thread::yield();
+    }
+    stream.reset();
+    const auto is_quiet = [&] {
+      const EngineStats stats = rig.engine->stats();
+      return stats.n_running + stats.n_waiting == 0 && stats.blocks_free == stats.blocks_total;
+    };
+    while (loading.value() > 0 || !is_quiet()) {
+      std::this_thread::yield();
+    }
+  }
 }
 
 TEST_F(DiskCache, another_instruction_set_misses) {

@@ -135,8 +135,8 @@ class Engine::Impl {
   WorkerPool workers_;
   std::unique_ptr<Executor> executor_;
   SharedCounters counters_;
+  Inbox<std::shared_ptr<RequestState>> inbox_;  // outlives the loop, whose tier wakes it
   std::unique_ptr<EngineLoop> loop_;
-  Inbox<std::shared_ptr<RequestState>> inbox_;
   std::atomic<bool> is_aborting_{false};  // end everything that runs
   std::atomic<bool> is_stopping_{false};  // and the thread
   std::thread thread_;
@@ -242,14 +242,15 @@ Result<std::unique_ptr<TierTraffic>> Engine::Impl::make_traffic(const EngineOpti
   }
   auto tier = DiskTier::open({.folder = options.kv_disk,
                               .max_bytes = options.kv_disk_bytes,
-                              .block_bytes = plan.block_bytes},
+                              .block_bytes = plan.block_bytes,
+                              .on_news = [this] { inbox_.wake(); }},
                              metrics);
   if (!tier) {
     return propagate(tier);
   }
   const auto identity = kv_identity(files,
                                     draft_files ? &*draft_files : nullptr,
-                                    plan.kv_type,
+                                    options.kv_type,
                                     options.isa.value_or(kernels::detect_isa()),
                                     workers_);
   if (!identity) {
@@ -398,6 +399,7 @@ void Engine::Impl::run() {
       }
     }
     if (loop_->is_idle()) {
+      loop_->rest();
       inbox_.wait();
     } else {
       loop_->step();
@@ -436,8 +438,10 @@ EngineStats Engine::Impl::stats() const {
                     .prompt_tokens = load(counters_.prompt_tokens),
                     .cached_tokens = load(counters_.cached_tokens),
                     .loaded_tokens = load(counters_.loaded_tokens),
+                    .is_stepping = counters_.is_stepping.load(),
                     .unwritten_blocks = loop_->n_unwritten_blocks(),
                     .refused_blocks = load(counters_.refused_offers),
+                    .failed_blocks = loop_->n_failed_blocks(),
                     .generated_tokens = load(counters_.generated_tokens),
                     .accepted_drafts = load(counters_.accepted_drafts),
                     .rejected_drafts = load(counters_.rejected_drafts),

@@ -89,8 +89,10 @@ struct EngineStats {
   int64_t prompt_tokens = 0;
   int64_t cached_tokens = 0;     // of those, found in the prefix cache
   int64_t loaded_tokens = 0;     // of these, brought from disk for the sequence
+  bool is_stepping = false;      // what this step computes need not be among the next three yet
   int64_t unwritten_blocks = 0;  // on their way to the disk
   int64_t refused_blocks = 0;    // that the disk was too slow for; counted once for each offer
+  int64_t failed_blocks = 0;     // that the disk took and could not write
   int64_t generated_tokens = 0;
   int64_t accepted_drafts = 0;
   int64_t rejected_drafts = 0;

@@ -67,6 +67,20 @@ void EngineLoop::submit(std::shared_ptr<RequestState> state) {
 }
 
 void EngineLoop::step() {
+  counters_.is_stepping.store(true);
+  run_step();
+  counters_.is_stepping.store(false);
+}
+
+void EngineLoop::rest() {
+  if (traffic_ != nullptr) {
+    now_ = Clock::now();
+    receive_loads();
+    notify_readers();
+  }
+}
+
+void EngineLoop::run_step() {
   now_ = Clock::now();
   const TimePoint begin = now_;
   end_cancelled();

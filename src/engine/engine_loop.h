@@ -27,6 +27,7 @@ struct SharedCounters {
   std::atomic<int64_t> n_running{0};
   std::atomic<int64_t> blocks_free{0};
   std::atomic<int64_t> steps{0};
+  std::atomic<bool> is_stepping{false};
   std::atomic<int64_t> preemptions{0};
   std::atomic<int64_t> recomputed_tokens{0};
   std::atomic<int64_t> refused_offers{0};
@@ -71,9 +72,14 @@ class EngineLoop {
   int64_t n_unwritten_blocks() const {  // any thread
     return traffic_ == nullptr ? 0 : traffic_->n_unwritten();
   }
+  int64_t n_failed_blocks() const {  // any thread
+    return traffic_ == nullptr ? 0 : traffic_->n_failed();
+  }
   // Ends sequences whose reader cancelled or went away, plans, runs and applies one step, then ends
   // those that still wait and have waited too long.
   void step();
+  // While idle: takes what the tier reports, of writes and of loads that nobody waits for.
+  void rest();
   void abort_all(const Error& error);
 
  private:
@@ -101,6 +107,7 @@ class EngineLoop {
                    const SpanOutput& output,
                    const SpanResult& result,
                    SequenceState& sequence);
+  void run_step();
   void receive_loads();
   void start_loads(const StepPlan& plan);
   void offer_blocks();

@@ -8,8 +8,10 @@
 
 #include "base/digest.h"
 #include "base/mapped_file.h"
+#include "base/math_digest.h"
 #include "engine/model_files.h"
 #include "kv/block_pool.h"
+#include "model/weights.h"
 
 namespace millrace {
 namespace {
@@ -66,7 +68,7 @@ void add_tensors(Sha256& sha, const GgufFile& file, WorkerPool& workers) {
 
 Result<BlockKey> kv_identity(const ModelFiles& files,
                              const ModelFiles* draft,
-                             KvType type,
+                             std::optional<KvType> type,
                              kernels::Isa isa,
                              WorkerPool& workers) {
   const auto program = MappedFile::open("/proc/self/exe");
@@ -74,15 +76,21 @@ Result<BlockKey> kv_identity(const ModelFiles& files,
     return propagate(program);
   }
   Sha256 sha;
-  sha.add_part(text("millrace kv 1"));
+  sha.add_part(text("millrace kv 2"));
   sha.add_part(program->bytes());
   sha.add_part(text(gnu_get_libc_version()));
   sha.add_part(text(kernels::isa_name(isa)));
-  sha.add_part(text(kv_type_name(type)));
+  sha.add_part(math_digest());
   add_value(sha, kBlockTokens);
   for (const ModelFiles* model : {&files, draft}) {
     add_value(sha, model != nullptr);
     if (model != nullptr) {
+      const auto format = page_format(*model->gguf, model->spec, type);
+      if (!format) {
+        return propagate(format);
+      }
+      sha.add_part(text(kv_type_name(format->type)));
+      add_value(sha, format->head_dim);
       add_metadata(sha, *model->gguf);
       add_tensors(sha, *model->gguf, workers);
     }

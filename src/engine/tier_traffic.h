@@ -1,6 +1,7 @@
 #pragma once
 // Blocks on their way between the page memory and a tier: what is loaded for whom, how long that
-// may take, and what is offered to be kept. Engine thread, but for n_unwritten().
+// may take, and what is offered to be kept. Engine thread, but for n_unwritten() and
+// n_failed().
 
 #include <cstdint>
 #include <functional>
@@ -52,6 +53,7 @@ class TierTraffic {
 
   int64_t n_refused() const { return n_refused_; }  // offers for which there was no room
   int64_t n_unwritten() const { return tier_->n_unwritten(); }
+  int64_t n_failed() const { return tier_->n_failed(); }
 
  private:
   struct Load {
