@@ -18,10 +18,21 @@ namespace {
 constexpr int kMaxGoes = 100;
 constexpr auto kPoll = std::chrono::milliseconds(2);
 
+// What there is to know when all that was computed has been written, or given up.
+EngineStats settled_stats(const Engine& engine) {
+  EngineStats stats = engine.stats();
+  while (stats.is_stepping || stats.unwritten_blocks > 0) {
+    std::this_thread::sleep_for(kPoll);
+    stats = engine.stats();
+  }
+  return stats;
+}
+
+// Another go is no help against errors of the disk: it writes nothing for a while.
 Result<Usage> compute(Engine& engine, const Request& request) {
   Usage usage;
   for (int go = 0; go < kMaxGoes; ++go) {
-    const int64_t n_refused = engine.stats().refused_blocks;
+    const EngineStats before = engine.stats();
     auto answer = generate(engine, request);
     if (!answer) {
       return propagate(answer);
@@ -29,10 +40,9 @@ Result<Usage> compute(Engine& engine, const Request& request) {
     if (go == 0) {
       usage = answer->finish.usage;
     }
-    while (engine.stats().unwritten_blocks > 0) {
-      std::this_thread::sleep_for(kPoll);
-    }
-    if (engine.stats().refused_blocks == n_refused) {
+    const EngineStats after = settled_stats(engine);
+    if (after.refused_blocks == before.refused_blocks ||
+        after.failed_blocks > before.failed_blocks) {
       break;
     }
   }
@@ -45,6 +55,7 @@ Result<void> warm_up(Engine& engine,
                      std::span<const std::string> prompts,
                      const std::string& path) {
   const TimePoint begin = Clock::now();
+  const int64_t n_failed_before = engine.stats().failed_blocks;
   int64_t n_tokens = 0;
   int64_t n_cached = 0;
   for (size_t i = 0; i < prompts.size(); ++i) {
@@ -62,6 +73,10 @@ Result<void> warm_up(Engine& engine,
            counted(n_tokens, "token"),
            n_cached,
            seconds_since(begin));
+  if (const int64_t n = engine.stats().failed_blocks - n_failed_before; n > 0) {
+    log_warning("[serve] --warm: {} could not be written to disk, and are in memory only",
+                counted(n, "block"));
+  }
   return {};
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// serve --warm: prompts that are in the cache, and on disk where there is one, before the first
-// request. Main thread.
+// serve --warm: prompts that are in the cache, and on disk where there is one that takes them,
+// before the first request. Main thread.
 
 #include <span>
 #include <string>
@@ -10,7 +10,8 @@
 
 namespace millrace {
 
-// Computes each prompt (see parse_warm_prompt), or finds it, and waits until all of it is written.
+// Computes each prompt (see parse_warm_prompt), or finds it, and waits until all of it is written
+// or the disk has failed to, which is logged and no error.
 // path: of the file, for errors, which say which prompt, counted from 1.
 Result<void> warm_up(Engine& engine, std::span<const std::string> prompts, const std::string& path);
 
