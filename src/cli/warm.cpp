@@ -28,9 +28,14 @@ EngineStats settled_stats(const Engine& engine) {
   return stats;
 }
 
-// Another go is no help against errors of the disk: it writes nothing for a while.
-Result<Usage> compute(Engine& engine, const Request& request) {
+struct Warmed {
   Usage usage;
+  int64_t n_unkept = 0;  // blocks that are in memory only
+};
+
+// Another go is no help against errors of the disk: it writes nothing for a while.
+Result<Warmed> compute(Engine& engine, const Request& request) {
+  Warmed warmed;
   for (int go = 0; go < kMaxGoes; ++go) {
     const EngineStats before = engine.stats();
     auto answer = generate(engine, request);
@@ -38,15 +43,16 @@ Result<Usage> compute(Engine& engine, const Request& request) {
       return propagate(answer);
     }
     if (go == 0) {
-      usage = answer->finish.usage;
+      warmed.usage = answer->finish.usage;
     }
     const EngineStats after = settled_stats(engine);
-    if (after.refused_blocks == before.refused_blocks ||
-        after.failed_blocks > before.failed_blocks) {
+    const int64_t n_failed = after.failed_blocks - before.failed_blocks;
+    warmed.n_unkept = after.refused_blocks - before.refused_blocks + n_failed;
+    if (warmed.n_unkept == 0 || n_failed > 0) {
       break;
     }
   }
-  return usage;
+  return warmed;
 }
 
 }  // namespace
@@ -55,27 +61,28 @@ Result<void> warm_up(Engine& engine,
                      std::span<const std::string> prompts,
                      const std::string& path) {
   const TimePoint begin = Clock::now();
-  const int64_t n_failed_before = engine.stats().failed_blocks;
   int64_t n_tokens = 0;
   int64_t n_cached = 0;
+  int64_t n_unkept = 0;
   for (size_t i = 0; i < prompts.size(); ++i) {
     const auto request = parse_warm_prompt(engine, prompts[i]);
-    const auto usage = request ? compute(engine, *request) : Result<Usage>(propagate(request));
-    if (!usage) {
+    const auto warmed = request ? compute(engine, *request) : Result<Warmed>(propagate(request));
+    if (!warmed) {
       return fail(
-          usage.error().code, "--warm {}: prompt {}: {}", path, i + 1, usage.error().message);
+          warmed.error().code, "--warm {}: prompt {}: {}", path, i + 1, warmed.error().message);
     }
-    n_tokens += usage->prompt_tokens;
-    n_cached += usage->cached_tokens;
+    n_tokens += warmed->usage.prompt_tokens;
+    n_cached += warmed->usage.cached_tokens;
+    n_unkept += warmed->n_unkept;
   }
   log_info("[serve] --warm: {} of {}, {} of them found, {:.2f} s",
            counted(std::ssize(prompts), "prompt"),
            counted(n_tokens, "token"),
            n_cached,
            seconds_since(begin));
-  if (const int64_t n = engine.stats().failed_blocks - n_failed_before; n > 0) {
+  if (n_unkept > 0) {
     log_warning("[serve] --warm: {} could not be written to disk, and are in memory only",
-                counted(n, "block"));
+                counted(n_unkept, "block"));
   }
   return {};
 }
