@@ -337,7 +337,7 @@ void DiskTier::Impl::read_all() {
     for (const ReadJob& job : jobs) {
       read(job, sha);
     }
-    jobs.clear();  // files that were dropped are closed here, if they are still in use
+    jobs.clear();  // and with them dropped files, if these were the last to read them
   }
 }
 

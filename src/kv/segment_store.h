@@ -22,6 +22,11 @@ namespace millrace {
 // An open file, closed with it. Any thread may read.
 class SegmentFile {
  public:
+  struct Status {
+    int64_t n_bytes = 0;
+    bool has_one_name = false;  // nobody means this file by another one
+  };
+
   SegmentFile(int descriptor, int64_t number) : descriptor_(descriptor), number_(number) {}
   ~SegmentFile();
   SegmentFile(const SegmentFile&) = delete;
@@ -34,10 +39,6 @@ class SegmentFile {
   Result<void> write(int64_t offset, std::span<const std::byte> bytes) const;
   bool cut(int64_t size) const;
   // kIo: not a file, but a folder, a pipe or a device.
-  struct Status {
-    int64_t n_bytes = 0;
-    bool has_one_name = false;  // nobody else means this file by another one
-  };
   Result<Status> status() const;
 
  private:
