@@ -26,11 +26,21 @@ WakeList::Node& WakeList::add(Waker wake) {
   return *node;
 }
 
-void WakeList::wake_all() const {
-  for (const Node* node = head_.load(); node != nullptr; node = node->next) {
-    if (!node->is_gone.load(std::memory_order_relaxed)) {
+// The newest one stays even when it is gone: new ones come in front of it.
+void WakeList::wake_all() {
+  Node* last = nullptr;
+  for (Node* node = head_.load(); node != nullptr;) {
+    Node* const next = node->next;
+    if (!node->is_gone.load(std::memory_order_acquire)) {
       node->wake();
+      last = node;
+    } else if (last != nullptr) {
+      last->next = next;
+      delete node;
+    } else {
+      last = node;
     }
+    node = next;
   }
 }
 
@@ -112,7 +122,7 @@ void Flight::trim() {
 
 bool Flight::leave(Reader& reader) {
   const std::lock_guard lock(mutex_);
-  reader.node->is_gone.store(true, std::memory_order_relaxed);
+  reader.node->is_gone.store(true, std::memory_order_release);
   std::erase_if(readers_, [&](const auto& one) { return one.get() == &reader; });
   const bool is_abandoned = readers_.empty() && state_ == State::kRunning;
   if (is_abandoned) {

@@ -21,13 +21,14 @@ namespace millrace {
 // Starts a computation whose news is told by on_ready, from the engine thread.
 using Compute = std::function<Result<std::unique_ptr<AnswerFeed>>(const Waker& on_ready)>;
 
-// Whom to wake. Grows while it is used, without a mutex.
+// Whom to wake. Grows on any thread while it is used, without a mutex; one thread at a time wakes,
+// and forgets those who have gone.
 class WakeList {
  public:
   struct Node {
     Waker wake;
-    std::atomic<bool> is_gone{false};
-    Node* next = nullptr;
+    std::atomic<bool> is_gone{false};  // the last that its reader does with it
+    Node* next = nullptr;              // the waking thread's once the node is in the list
   };
 
   WakeList() = default;
@@ -36,7 +37,7 @@ class WakeList {
   WakeList& operator=(const WakeList&) = delete;
 
   Node& add(Waker wake);
-  void wake_all() const;
+  void wake_all();
 
  private:
   std::atomic<Node*> head_{nullptr};
