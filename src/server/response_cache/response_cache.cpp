@@ -1,9 +1,9 @@
 #include "server/response_cache/response_cache.h"
 
 #include <algorithm>
+#include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "base/check.h"
 
@@ -46,117 +46,54 @@ class StoredFeed : public AnswerFeed {
 
 }  // namespace
 
-// A reader of a flight. When the computation of another fails, it makes an attempt of its own and
-// goes on where it was: the events of each choice are the same.
+// A reader of a flight. How it fails is told to all of them: what a computation fails of (a full
+// queue, a fault of ours, the end of the server) would meet the next one of the same request too,
+// and many of them at once would make it worse.
 class FlightFeed : public AnswerFeed {
  public:
-  FlightFeed(ResponseCache& cache, CacheQuestion question, ResponseCache::Attempt attempt)
-      : cache_(cache),
-        question_(std::move(question)),
-        n_delivered_(static_cast<size_t>(question_.shape.n_choices), 0),
-        n_to_skip_(n_delivered_) {
-    board(std::move(attempt));
+  FlightFeed(ResponseCache& cache, ResponseCache::Attempt attempt)
+      : cache_(cache), flight_(std::move(attempt.flight)), reader_(attempt.reader) {
+    set_cache_outcome(attempt.is_leader ? CacheOutcome::kMiss : CacheOutcome::kHit);
   }
-  ~FlightFeed() override { leave(); }
+  ~FlightFeed() override {
+    if (flight_->leave(*reader_)) {
+      cache_.forget(*flight_);
+    }
+  }
 
   bool try_next(StreamEvent& event) override {
-    while (!is_finished_) {
-      if (take_unseen(event)) {
-        return true;
-      }
-      if (flight_ == nullptr) {  // the second attempt found it stored
-        is_finished_ = true;
-        return false;
-      }
+    if (rest_.empty() && !is_finished_) {
       const Flight::Progress progress = flight_->read(*reader_, news_);
       rest_ = news_;
+      state_ = progress.state;
       if (progress.is_news) {
         cache_.settle(*flight_, progress.state);
       }
-      if (!rest_.empty()) {
-        continue;
-      }
-      if (progress.state == Flight::State::kFailed && !is_leader_) {
-        if (const auto again = try_again(); !again) {
-          return fail({.reason = FinishReason::kError, .error = again.error()}, event);
-        }
-      } else if (progress.state == Flight::State::kFailed) {
-        return fail(flight_->failure(), event);
-      } else {
-        is_finished_ = progress.state == Flight::State::kWhole;
-        return false;
-      }
+    }
+    if (!rest_.empty()) {
+      MR_CHECK(take_event(rest_, event), "the record of a computation is broken");
+      return true;
+    }
+    if (is_finished_ || state_ == Flight::State::kRunning) {
+      return false;
+    }
+    is_finished_ = true;
+    if (state_ == Flight::State::kFailed) {
+      event = {.choice = 0, .body = flight_->failure()};
+      return true;
     }
     return false;
   }
   bool is_finished() const override { return is_finished_; }
 
  private:
-  void board(ResponseCache::Attempt attempt) {
-    flight_ = std::move(attempt.flight);
-    reader_ = attempt.reader;
-    is_leader_ = attempt.is_leader;
-    set_cache_outcome(is_leader_ ? CacheOutcome::kMiss : CacheOutcome::kHit);
-    if (is_leader_) {
-      question_.compute = nullptr;  // the prompts in it may be long
-    }
-  }
-
-  void leave() {
-    if (flight_ != nullptr && flight_->leave(*reader_)) {
-      cache_.forget(*flight_);
-    }
-    flight_ = nullptr;
-  }
-
-  // Joins another computation once, so that those who wait for the same do not all compute.
-  Result<void> try_again() {
-    leave();
-    n_to_skip_ = n_delivered_;
-    auto attempt =
-        cache_.attempt(question_, question_.use.reads && !std::exchange(has_tried_, true));
-    if (!attempt) {
-      return propagate(attempt);
-    }
-    if (attempt->record != nullptr) {
-      news_ = *attempt->record;
-      rest_ = news_;
-    } else {
-      board(std::move(*attempt));
-    }
-    return {};
-  }
-
-  bool fail(FinishEvent failure, StreamEvent& event) {
-    is_finished_ = true;
-    event = {.choice = 0, .body = std::move(failure)};
-    return true;
-  }
-
-  bool take_unseen(StreamEvent& event) {
-    while (!rest_.empty()) {
-      MR_CHECK(take_event(rest_, event), "the record of a computation is broken");
-      const auto choice = static_cast<size_t>(event.choice);
-      if (n_to_skip_[choice] == 0) {
-        ++n_delivered_[choice];
-        return true;
-      }
-      --n_to_skip_[choice];
-    }
-    return false;
-  }
-
   ResponseCache& cache_;
-  CacheQuestion question_;
-  std::shared_ptr<Flight> flight_;
-  Flight::Reader* reader_ = nullptr;
-  bool is_leader_ = false;
-  bool has_tried_ = false;  // to join a second time
+  const std::shared_ptr<Flight> flight_;
+  Flight::Reader* const reader_;
+  Flight::State state_ = Flight::State::kRunning;
   bool is_finished_ = false;
-  std::string news_;                  // as read
-  std::string_view rest_;             // of it
-  std::vector<int64_t> n_delivered_;  // events, by choice
-  std::vector<int64_t> n_to_skip_;    // of a second computation, delivered already
+  std::string news_;       // as read
+  std::string_view rest_;  // of it
 };
 
 ResponseCache::ResponseCache(ResponseCacheOptions options, Metrics& metrics)
@@ -204,7 +141,7 @@ Result<std::unique_ptr<AnswerFeed>> ResponseCache::answer(CacheQuestion question
     redis_hits_.add();
     return std::make_unique<StoredFeed>(std::move(question.found));
   }
-  auto attempt = this->attempt(question, question.use.reads);
+  auto attempt = this->attempt(question);
   if (!attempt) {
     return propagate(attempt);
   }
@@ -213,16 +150,15 @@ Result<std::unique_ptr<AnswerFeed>> ResponseCache::answer(CacheQuestion question
     memory_hits_.add();
     return std::make_unique<StoredFeed>(std::move(attempt->record));
   }
-  return std::make_unique<FlightFeed>(*this, std::move(question), std::move(*attempt));
+  return std::make_unique<FlightFeed>(*this, std::move(*attempt));
 }
 
-Result<ResponseCache::Attempt> ResponseCache::attempt(const CacheQuestion& question,
-                                                      bool may_join) {
+Result<ResponseCache::Attempt> ResponseCache::attempt(const CacheQuestion& question) {
   while (true) {
     const auto own = std::make_shared<Flight>(question.key, max_record_bytes_);
     auto starting = own->hold();
     Attempt found = find_or_publish(own);
-    if (!may_join || (found.record == nullptr && found.flight == nullptr)) {
+    if (!question.use.reads || (found.record == nullptr && found.flight == nullptr)) {
       const auto reader = own->start(question.compute, question.wake);
       starting.unlock();
       if (!reader) {

@@ -26,7 +26,7 @@ struct CacheQuestion {
   Digest256 key{};
   CacheUse use;
   AnswerShape shape;
-  Compute compute;  // may be called again when somebody else's computation has failed
+  Compute compute;
   Waker wake;
   SharedRecord found = nullptr;  // by look_elsewhere
 };
@@ -41,8 +41,8 @@ class ResponseCache {
   // Asks Redis for what is not at hand; null when there is no reason to wait for it.
   std::shared_ptr<RedisLookup> look_elsewhere(const CacheQuestion& question);
 
-  // From memory, from somebody who is just computing the same, or computed. An error is that of
-  // compute.
+  // From memory, from somebody who is just computing the same, whose failure is shared as well, or
+  // computed. An error is that of compute.
   Result<std::unique_ptr<AnswerFeed>> answer(CacheQuestion question);
 
  private:
@@ -55,7 +55,7 @@ class ResponseCache {
     bool is_leader = false;
   };
 
-  Result<Attempt> attempt(const CacheQuestion& question, bool may_join);
+  Result<Attempt> attempt(const CacheQuestion& question);
   // What is there under the key; else `own` takes the place.
   Attempt find_or_publish(const std::shared_ptr<Flight>& own);
   void settle(const Flight& flight, Flight::State state);

@@ -202,64 +202,30 @@ TEST_F(ResponseCacheTest, the_computation_ends_when_the_last_one_leaves_and_is_n
   EXPECT_EQ(next.seen(), Ids{});
 }
 
-TEST_F(ResponseCacheTest, a_failure_is_told_to_whom_it_belongs_and_the_others_try_again_together) {
+// A full server is not made fuller by everybody who waited for the same.
+TEST_F(ResponseCacheTest, a_failure_is_told_to_all_who_wait_and_not_computed_again_for_any) {
   n_choices_ = 2;
   Client leader = ask();
-  Client one = ask();
-  Client two = ask();
+  Client early = ask();
   computation(0).token(0, 5);
   computation(0).token(1, 50);
+  EXPECT_EQ(early.seen(), Ids{5});
+  Client late = ask();
   computation(0).token(0, 6);
-  EXPECT_EQ(one.seen(), (Ids{5, 6}));
-  computation(0).token(0, 7);
   computation(0).finish(1, FinishReason::kError);
-  EXPECT_EQ(one.seen(), (Ids{5, 6, 7}));
-  EXPECT_EQ(two.seen(), (Ids{5, 6, 7}));
-  leader.pull();
-  ASSERT_EQ(leader.ends.size(), 1u);
-  EXPECT_EQ(leader.ends[0].error.message, "broken");
-  EXPECT_EQ(computations_.size(), 2u);
-  EXPECT_EQ(one.feed->cache_outcome(), CacheOutcome::kMiss);  // it computes now
-  EXPECT_EQ(two.feed->cache_outcome(), CacheOutcome::kHit);
-  // The choices of the second computation come in another order.
-  computation(1).token(1, 50);
-  computation(1).token(1, 51);
-  computation(1).token(0, 5);
-  EXPECT_EQ(two.seen(1), (Ids{50, 51}));
-  computation(1).finish(1);
-  for (const TokenId id : {6, 7, 8}) {
-    computation(1).token(0, id);
+  for (Client* client : {&late, &early, &leader}) {
+    EXPECT_EQ(client->seen(0), (Ids{5, 6}));
+    EXPECT_EQ(client->seen(1), Ids{50});
+    ASSERT_EQ(client->ends.size(), 1u);
+    EXPECT_EQ(client->ends[0].reason, FinishReason::kError);
+    EXPECT_EQ(client->ends[0].error.message, "broken");
+    EXPECT_TRUE(client->feed->is_finished());
   }
-  computation(1).finish(0);
-  for (Client* client : {&one, &two}) {
-    EXPECT_TRUE(client->is_whole());
-    EXPECT_EQ(client->seen(0), (Ids{5, 6, 7, 8}));
-    EXPECT_EQ(client->seen(1), (Ids{50, 51}));
-    EXPECT_EQ(client->ends.size(), 2u);
-  }
-  Client after = ask();
-  EXPECT_TRUE(after.is_whole());
+  EXPECT_EQ(computations_.size(), 1u);
+  Client next = ask();  // nothing was kept
   EXPECT_EQ(computations_.size(), 2u);
-}
-
-TEST_F(ResponseCacheTest, whoever_has_made_an_attempt_of_their_own_gets_its_error) {
-  Client leader = ask();
-  Client one = ask();
-  Client two = ask();
-  computation(0).finish(0, FinishReason::kError);
-  one.pull();
-  two.pull();
-  computation(1).finish(0, FinishReason::kError);
-  one.pull();
-  EXPECT_EQ(one.ends.size(), 1u);
-  two.pull();  // was only a follower twice
-  EXPECT_EQ(two.ends.size(), 0u);
-  ASSERT_EQ(computations_.size(), 3u);
-  computation(2).finish(0, FinishReason::kCancelled);
-  two.pull();
-  EXPECT_EQ(two.ends.at(0).reason, FinishReason::kCancelled);
-  Client next = ask();
-  EXPECT_EQ(computations_.size(), 4u);  // nothing was kept
+  EXPECT_EQ(next.feed->cache_outcome(), CacheOutcome::kMiss);
+  EXPECT_EQ(counted("miss"), 2);
 }
 
 TEST_F(ResponseCacheTest, a_refused_start_is_an_error_at_once_and_leaves_nothing_behind) {
@@ -271,15 +237,6 @@ TEST_F(ResponseCacheTest, a_refused_start_is_an_error_at_once_and_leaves_nothing
   Client next = ask();
   EXPECT_EQ(computations_.size(), 1u);
   EXPECT_EQ(next.feed->cache_outcome(), CacheOutcome::kMiss);
-}
-
-TEST_F(ResponseCacheTest, a_follower_whose_second_attempt_is_refused_gets_that_error) {
-  Client leader = ask();
-  Client follower = ask();
-  refuses_ = true;
-  computation(0).finish(0, FinishReason::kError);
-  follower.pull();
-  EXPECT_EQ(follower.ends.at(0).error.code, ErrorCode::kResourceExhausted);
 }
 
 TEST_F(ResponseCacheTest, no_store_is_neither_read_nor_joined_nor_kept) {
