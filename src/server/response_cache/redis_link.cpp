@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "base/clock.h"
@@ -25,16 +26,61 @@ int parse_number(std::string_view text, int low, int high) {
   return is_number && value >= low && value <= high ? value : -1;
 }
 
-// True when the descriptor is ready for one of the events before the deadline.
-bool wait_for(int descriptor, short events, TimePoint deadline) {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-  pollfd waiting{descriptor, events, 0};
-  return left > 0 && ::poll(&waiting, 1, static_cast<int>(left)) > 0;
+// Waits for a socket as long as somebody has patience.
+class Wait {
+ public:
+  explicit Wait(const RedisPatience& patience)
+      : patience_(patience), end_(Clock::now() + patience.total) {}
+
+  // True when the descriptor is ready for one of the events; else reason() says why not.
+  bool wait_for(int descriptor, short events) {
+    const TimePoint silence_end = Clock::now() + patience_.silence;
+    while (true) {
+      if (patience_.gives_up && patience_.gives_up()) {
+        reason_ = "no longer waited for";
+        return false;
+      }
+      const TimePoint now = Clock::now();
+      if (now >= std::min(silence_end, end_)) {
+        reason_ = end_ <= silence_end
+                      ? fmt::format("no whole answer within {} ms", patience_.total.count())
+                      : fmt::format("no answer within {} ms", patience_.silence.count());
+        return false;
+      }
+      const auto left = std::min({silence_end, end_, now + kSlice}) - now;
+      pollfd waiting{descriptor, events, 0};
+      if (::poll(&waiting,
+                 1,
+                 static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(left).count())) >
+          0) {
+        return true;
+      }
+    }
+  }
+  const std::string& reason() const { return reason_; }
+
+ private:
+  static constexpr std::chrono::milliseconds kSlice{20};  // between two looks at gives_up
+
+  const RedisPatience& patience_;
+  const TimePoint end_;
+  std::string reason_;
+};
+
+// What Redis says in an error is logged: of a length and of characters that a log can take.
+std::string printable(std::string_view text) {
+  constexpr size_t kMaxBytes = 200;
+  std::string line(text.substr(0, kMaxBytes));
+  std::ranges::replace_if(
+      line, [](char c) { return c < ' ' || c > '~'; }, '?');
+  return line;
 }
 
 RedisReply take_reply(const redisReply& reply) {
-  return {.is_error = reply.type == REDIS_REPLY_ERROR,
-          .text = reply.str != nullptr ? std::string(reply.str, reply.len) : ""};
+  const std::string_view text =
+      reply.str != nullptr ? std::string_view(reply.str, reply.len) : std::string_view();
+  const bool is_error = reply.type == REDIS_REPLY_ERROR;
+  return {.is_error = is_error, .text = is_error ? printable(text) : std::string(text)};
 }
 
 }  // namespace
@@ -106,12 +152,12 @@ struct RedisLink::Connection {
   }
 
   // Why connecting has failed; empty: it has not.
-  std::string connect_error(TimePoint deadline) const {
+  std::string connect_error(Wait& wait) const {
     if (context == nullptr || context->err != 0) {
       return error();
     }
-    if (!wait_for(context->fd, POLLOUT, deadline)) {
-      return "no answer";
+    if (!wait.wait_for(context->fd, POLLOUT)) {
+      return wait.reason();
     }
     int error = 0;
     socklen_t size = sizeof(error);
@@ -119,10 +165,15 @@ struct RedisLink::Connection {
     return error != 0 ? std::strerror(error) : "";
   }
 
-  // One turn of writing what waits and reading what came.
-  bool advance(std::vector<RedisReply>& replies, bool& has_sent, TimePoint deadline) {
+  // Why it has failed; empty: it has not.
+  std::string advance_error(Wait& wait) const {
+    return context->err != 0 ? error() : wait.reason();
+  }
+
+  // One turn of writing what waits and reading what came. False: no more turns.
+  bool advance(bool& has_sent, Wait& wait) const {
     const auto events = static_cast<short>(has_sent ? POLLIN : POLLIN | POLLOUT);
-    if (!wait_for(context->fd, events, deadline)) {
+    if (!wait.wait_for(context->fd, events)) {
       return false;
     }
     int is_done = 0;
@@ -130,15 +181,17 @@ struct RedisLink::Connection {
       return false;
     }
     has_sent = has_sent || is_done != 0;
-    if (redisBufferRead(context) != REDIS_OK) {
-      return false;
+    return redisBufferRead(context) == REDIS_OK;
+  }
+  // The next of the replies that have been read.
+  std::optional<RedisReply> next_reply() const {
+    void* raw = nullptr;
+    if (redisGetReplyFromReader(context, &raw) != REDIS_OK || raw == nullptr) {
+      return std::nullopt;
     }
-    void* reply = nullptr;
-    while (redisGetReplyFromReader(context, &reply) == REDIS_OK && reply != nullptr) {
-      replies.push_back(take_reply(*static_cast<redisReply*>(reply)));
-      freeReplyObject(reply);
-    }
-    return context->err == 0;
+    RedisReply reply = take_reply(*static_cast<redisReply*>(raw));
+    freeReplyObject(raw);
+    return reply;
   }
 
   redisContext* context;
@@ -155,11 +208,11 @@ void RedisLink::close() {
   connection_.reset();
 }
 
-Result<void> RedisLink::open(std::chrono::milliseconds limit) {
-  const TimePoint deadline = Clock::now() + limit;
+Result<void> RedisLink::open(const RedisPatience& patience) {
+  Wait wait(patience);
   connection_ =
       std::make_unique<Connection>(redisConnectNonBlock(address_.host.c_str(), address_.port));
-  if (const std::string reason = connection_->connect_error(deadline); !reason.empty()) {
+  if (const std::string reason = connection_->connect_error(wait); !reason.empty()) {
     close();
     return fail(ErrorCode::kIo, "{}: cannot connect ({})", address_.name(), reason);
   }
@@ -168,7 +221,7 @@ Result<void> RedisLink::open(std::chrono::milliseconds limit) {
     commands.push_back({"AUTH", address_.password});
   }
   commands.push_back({"SELECT", std::to_string(address_.database)});
-  const auto replies = exchange(commands, limit);
+  const auto replies = exchange(commands, patience);
   if (!replies) {
     return propagate(replies);
   }
@@ -182,11 +235,23 @@ Result<void> RedisLink::open(std::chrono::milliseconds limit) {
 }
 
 Result<std::vector<RedisReply>> RedisLink::exchange(const std::vector<RedisCommand>& commands,
-                                                    std::chrono::milliseconds limit) {
+                                                    const RedisPatience& patience) {
+  std::vector<RedisReply> replies;
+  const auto done = exchange(
+      commands, patience, [&](size_t, RedisReply reply) { replies.push_back(std::move(reply)); });
+  if (!done) {
+    return propagate(done);
+  }
+  return replies;
+}
+
+Result<void> RedisLink::exchange(const std::vector<RedisCommand>& commands,
+                                 const RedisPatience& patience,
+                                 const OnReply& on_reply) {
   if (!is_open()) {
     return fail(ErrorCode::kIo, "{}: not connected", address_.name());
   }
-  const TimePoint deadline = Clock::now() + limit;
+  Wait wait(patience);
   for (const RedisCommand& command : commands) {
     std::vector<const char*> words;
     std::vector<size_t> sizes;
@@ -197,22 +262,24 @@ Result<std::vector<RedisReply>> RedisLink::exchange(const std::vector<RedisComma
     redisAppendCommandArgv(
         connection_->context, static_cast<int>(words.size()), words.data(), sizes.data());
   }
-  std::vector<RedisReply> replies;
+  size_t n_replies = 0;
   bool has_sent = false;
-  while (replies.size() < commands.size()) {
-    if (!connection_->advance(replies, has_sent, deadline)) {
-      const bool is_late = connection_->context->err == 0;
-      const std::string reason =
-          is_late ? fmt::format("no answer within {} ms", limit.count()) : connection_->error();
+  while (n_replies < commands.size()) {
+    const bool has_advanced = connection_->advance(has_sent, wait);
+    while (auto reply = connection_->next_reply()) {
+      if (n_replies == commands.size()) {
+        close();
+        return fail(ErrorCode::kIo, "{}: more replies than commands", address_.name());
+      }
+      on_reply(n_replies++, std::move(*reply));
+    }
+    if (!has_advanced || connection_->context->err != 0) {
+      const std::string reason = connection_->advance_error(wait);
       close();
       return fail(ErrorCode::kIo, "{}: {}", address_.name(), reason);
     }
   }
-  if (replies.size() > commands.size()) {
-    close();
-    return fail(ErrorCode::kIo, "{}: more replies than commands", address_.name());
-  }
-  return replies;
+  return {};
 }
 
 }  // namespace millrace

@@ -2,6 +2,7 @@
 // One connection to a Redis server (redis://, without TLS). One thread. Hides hiredis.
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -31,6 +32,13 @@ struct RedisReply {
   std::string text;  // of a string, a status or an error; otherwise empty
 };
 
+// How long to wait for a server.
+struct RedisPatience {
+  std::chrono::milliseconds silence;  // until the next byte comes or goes
+  std::chrono::milliseconds total;
+  std::function<bool()> gives_up = {};  // asked all the while; empty: never
+};
+
 class RedisLink {
  public:
   explicit RedisLink(RedisAddress address);
@@ -41,14 +49,19 @@ class RedisLink {
   const RedisAddress& address() const { return address_; }
   bool is_open() const;
 
-  // Opens the connection, with password and database. Looking up a name may take longer than the
-  // limit.
-  Result<void> open(std::chrono::milliseconds limit);
+  // Opens the connection, with password and database. Looking up a name may take longer than one
+  // has patience.
+  Result<void> open(const RedisPatience& patience);
   void close();
 
   // Sends all commands at once and waits for all replies. An error closes the connection.
   Result<std::vector<RedisReply>> exchange(const std::vector<RedisCommand>& commands,
-                                           std::chrono::milliseconds limit);
+                                           const RedisPatience& patience);
+  // The same, telling each reply (to the command of that index) as it comes.
+  using OnReply = std::function<void(size_t index, RedisReply reply)>;
+  Result<void> exchange(const std::vector<RedisCommand>& commands,
+                        const RedisPatience& patience,
+                        const OnReply& on_reply);
 
  private:
   struct Connection;

@@ -47,11 +47,11 @@ TEST(RedisUrl, that_is_something_else_is_refused) {
 
 TEST(RedisLink, to_nobody_says_so) {
   RedisLink link({.host = "127.0.0.1", .port = 1});
-  const auto opened = link.open(milliseconds(1000));
+  const auto opened = link.open(patience());
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.error().message, "redis://127.0.0.1:1/0: cannot connect (Connection refused)");
   EXPECT_FALSE(link.is_open());
-  EXPECT_FALSE(link.exchange({{"PING"}}, milliseconds(1000)));
+  EXPECT_FALSE(link.exchange({{"PING"}}, patience()));
 }
 
 class RedisLinkTest : public testing::Test {
@@ -66,7 +66,7 @@ class RedisLinkTest : public testing::Test {
 TEST_F(RedisLinkTest, sends_many_commands_at_once_and_keeps_any_byte) {
   const RedisServer server;
   RedisLink link(server.address());
-  ASSERT_TRUE(link.open(milliseconds(5000)));
+  ASSERT_TRUE(link.open(patience()));
   std::string value(3 << 20, 'v');
   for (int i = 0; i < 256; ++i) {
     value[static_cast<size_t>(i) * 1000] = static_cast<char>(i);
@@ -75,7 +75,7 @@ TEST_F(RedisLinkTest, sends_many_commands_at_once_and_keeps_any_byte) {
                                       {"GETRANGE", "key", "0", "9999999"},
                                       {"GETRANGE", "none", "0", "9"},
                                       {"NONSENSE"}},
-                                     milliseconds(20'000));
+                                     patience());
   ASSERT_TRUE(replies) << replies.error().message;
   ASSERT_EQ(replies->size(), 4u);
   EXPECT_EQ((*replies)[0].text, "OK");
@@ -89,33 +89,108 @@ TEST_F(RedisLinkTest, sends_many_commands_at_once_and_keeps_any_byte) {
 TEST_F(RedisLinkTest, that_gets_no_answer_in_time_is_closed) {
   RedisServer server;
   RedisLink link(server.address());
-  ASSERT_TRUE(link.open(milliseconds(5000)));
+  ASSERT_TRUE(link.open(patience()));
   server.freeze();
-  const auto late = link.exchange({{"PING"}}, milliseconds(20));
+  const auto late =
+      link.exchange({{"PING"}}, {.silence = milliseconds(20), .total = milliseconds(60'000)});
   server.thaw();
   ASSERT_FALSE(late);
   EXPECT_NE(late.error().message.find("no answer within 20 ms"), std::string::npos);
   EXPECT_FALSE(link.is_open());
 }
 
+TEST_F(RedisLinkTest, waits_as_long_as_bytes_come) {
+  FakeRedis server([](int connection) {
+    for (const char byte : std::string_view("$12\r\nhello world!\r\n")) {
+      FakeRedis::send(connection, {&byte, 1});
+      std::this_thread::sleep_for(milliseconds(80));  // 19 of them are more than the silence
+    }
+  });
+  RedisLink link(server.address());
+  ASSERT_TRUE(link.open(patience()));
+  const auto replies = link.exchange(
+      {{"GET", "key"}}, {.silence = milliseconds(1000), .total = milliseconds(60'000)});
+  ASSERT_TRUE(replies) << replies.error().message;
+  EXPECT_EQ(replies->front().text, "hello world!");
+}
+
+TEST_F(RedisLinkTest, does_not_wait_for_ever_though_bytes_come) {
+  std::atomic<bool> is_over{false};
+  FakeRedis server([&](int connection) {
+    FakeRedis::send(connection, "$1000000\r\n");
+    while (!is_over && FakeRedis::send(connection, "x")) {
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+  });
+  RedisLink link(server.address());
+  ASSERT_TRUE(link.open(patience()));
+  const auto replies = link.exchange({{"GET", "key"}},
+                                     {.silence = milliseconds(60'000), .total = milliseconds(100)});
+  is_over = true;
+  ASSERT_FALSE(replies);
+  EXPECT_NE(replies.error().message.find("no whole answer within 100 ms"), std::string::npos);
+  EXPECT_FALSE(link.is_open());
+}
+
+TEST_F(RedisLinkTest, tells_the_replies_that_came_before_the_server_fell_silent) {
+  FakeRedis server([](int connection) { FakeRedis::send(connection, "$1\r\na\r\n$9\r\nb"); });
+  RedisLink link(server.address());
+  ASSERT_TRUE(link.open(patience()));
+  std::vector<std::string> told;
+  const auto done =
+      link.exchange({{"GET", "a"}, {"GET", "b"}},
+                    {.silence = milliseconds(500), .total = milliseconds(60'000)},
+                    [&](size_t, const RedisReply& reply) { told.push_back(reply.text); });
+  EXPECT_FALSE(done);
+  EXPECT_EQ(told, std::vector<std::string>{"a"});
+}
+
+TEST_F(RedisLinkTest, gives_up_when_told_to) {
+  RedisServer server;
+  RedisLink link(server.address());
+  ASSERT_TRUE(link.open(patience()));
+  server.freeze();
+  int n_asked = 0;
+  RedisPatience endless{.silence = std::chrono::hours(1), .total = std::chrono::hours(1)};
+  endless.gives_up = [&] { return ++n_asked > 3; };
+  const auto late = link.exchange({{"PING"}}, endless);
+  server.thaw();
+  ASSERT_FALSE(late);
+  EXPECT_NE(late.error().message.find("no longer waited for"), std::string::npos);
+  EXPECT_FALSE(link.open(endless));
+}
+
+TEST_F(RedisLinkTest, makes_errors_fit_for_a_log) {
+  FakeRedis server([](int connection) {
+    FakeRedis::send(connection, "-ERR \x1b[31m" + std::string(1000, 'e') + "\r\n");
+  });
+  RedisLink link(server.address());
+  ASSERT_TRUE(link.open(patience()));
+  const auto replies = link.exchange({{"GET", "key"}}, patience());
+  ASSERT_TRUE(replies);
+  EXPECT_TRUE(replies->front().is_error);
+  EXPECT_TRUE(replies->front().text.starts_with("ERR ?[31me"));
+  EXPECT_EQ(replies->front().text.size(), 200u);
+}
+
 TEST_F(RedisLinkTest, whose_server_dies_is_closed) {
   RedisServer server;
   RedisLink link(server.address());
-  ASSERT_TRUE(link.open(milliseconds(5000)));
+  ASSERT_TRUE(link.open(patience()));
   server.kill();
-  EXPECT_FALSE(link.exchange({{"PING"}}, milliseconds(5000)));
+  EXPECT_FALSE(link.exchange({{"PING"}}, patience()));
   EXPECT_FALSE(link.is_open());
 }
 
 TEST_F(RedisLinkTest, needs_the_right_password_where_there_is_one) {
   const RedisServer server("secret word");
   RedisLink right(server.address());
-  EXPECT_TRUE(right.open(milliseconds(5000)));
+  EXPECT_TRUE(right.open(patience()));
   for (const char* password : {"", "wrong"}) {
     RedisAddress address = server.address();
     address.password = password;
     RedisLink wrong(address);
-    const auto opened = wrong.open(milliseconds(5000));
+    const auto opened = wrong.open(patience());
     ASSERT_FALSE(opened);
     EXPECT_EQ(opened.error().message.find("secret"), std::string::npos);
   }

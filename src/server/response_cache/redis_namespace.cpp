@@ -8,18 +8,18 @@
 #include <string>
 #include <vector>
 
+#include "base/libm_digest.h"
 #include "base/mapped_file.h"
 #include "engine/engine.h"
 
 namespace millrace {
 
-std::optional<Digest256> redis_namespace(const Engine& engine,
-                                         const std::atomic<bool>& is_stopping) {
+Result<Digest256> redis_namespace(const Engine& engine, const std::atomic<bool>& is_stopping) {
   constexpr size_t kPiece = 16 << 20;
   const GgufFile& file = *engine.files().gguf;
   const auto program = MappedFile::open("/proc/self/exe");
   if (!program) {
-    return std::nullopt;
+    return propagate(program);
   }
   std::vector<std::span<const std::byte>> contents(file.contents().begin(), file.contents().end());
   contents.push_back(program->bytes());
@@ -27,7 +27,7 @@ std::optional<Digest256> redis_namespace(const Engine& engine,
   for (std::span<const std::byte> bytes : contents) {
     while (!bytes.empty()) {
       if (is_stopping.load()) {
-        return std::nullopt;
+        return fail(ErrorCode::kCancelled, "stopped before the model's files were read");
       }
       const auto piece = bytes.first(std::min(bytes.size(), kPiece));
       digest.add(piece);
@@ -42,6 +42,7 @@ std::optional<Digest256> redis_namespace(const Engine& engine,
                                        static_cast<int>(info.kv_type),
                                        file.file_bytes());
   digest.add(std::as_bytes(std::span(rest)));
+  digest.add(libm_digest());
   return digest.finish();
 }
 

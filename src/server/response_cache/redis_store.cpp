@@ -14,7 +14,6 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kConnectLimit{1000};
-constexpr milliseconds kWriteLimit{5000};
 constexpr milliseconds kPause{1000};  // before another attempt to connect, between two looks
 constexpr const char* kPrefix = "millrace:response:1:";
 
@@ -22,8 +21,8 @@ Counter error_counter(Metrics& metrics, const char* kind) {
   return metrics.counter(
       "millrace_response_cache_redis_errors_total",
       "What went wrong with Redis (connection: none, lost or too slow; reply: an error; record: "
-      "not "
-      "one of ours, or broken; dropped: an answer that found no room in the queue)",
+      "not one of ours, or broken; dropped: an answer that was not written, for want of room in "
+      "the queue, of a connection or of time)",
       {{"kind", kind}});
 }
 
@@ -64,6 +63,7 @@ RedisStore::RedisStore(RedisStoreOptions options, Metrics& metrics)
 RedisStore::~RedisStore() {
   {
     const std::lock_guard lock(mutex_);
+    end_ = Clock::now() + options_.farewell_limit;
     is_stopping_ = true;
   }
   reader_news_.notify_all();
@@ -93,6 +93,7 @@ std::shared_ptr<RedisLookup> RedisStore::find(const Digest256& key,
   const auto lookup = std::make_shared<RedisLookup>();
   lookup->shape_ = shape;
   lookup->wake_ = std::move(wake);
+  lookup->asked_ = Clock::now();
   const std::lock_guard lock(mutex_);
   if (!is_up_) {
     return nullptr;
@@ -124,6 +125,9 @@ void RedisStore::run_reader() {
   block_sigpipe();
   const auto name = options_.make_namespace(is_stopping_);
   if (!name) {
+    if (!is_stopping_) {
+      log_warning("[response cache] Redis is not used: {}", name.error().message);
+    }
     return;
   }
   namespace_ = *name;
@@ -131,13 +135,17 @@ void RedisStore::run_reader() {
   RedisLink link(options_.address);
   std::unique_lock lock(mutex_);
   while (!is_stopping_) {
-    const auto lookups = std::exchange(lookups_, {});
+    const Lookups lookups = take_batch();
     lock.unlock();
-    const auto answered = link.is_open() ? read(link, lookups) : link.open(kConnectLimit);
-    if (!answered) {
+    const auto answered =
+        link.is_open() ? read(link, lookups) : link.open(reading(kConnectLimit, kConnectLimit));
+    if (!answered && !is_stopping_) {
       connection_errors_.add();
     }
     lock.lock();
+    if (is_stopping_) {
+      break;
+    }
     if (answered.has_value() != is_up_ || !std::exchange(has_logged, true)) {
       log_state(answered);
       set_up(answered.has_value());
@@ -146,12 +154,29 @@ void RedisStore::run_reader() {
     // first to meet a dead server.
     reader_news_.wait_for(lock, kPause, [this] { return is_stopping_ || !lookups_.empty(); });
   }
+  set_up(false);
+}
+
+// What has waited too long behind others is not asked for.
+RedisStore::Lookups RedisStore::take_batch() {
+  Lookups batch;
+  const TimePoint oldest = Clock::now() - options_.batch_limit;
+  while (!lookups_.empty() && batch.size() < kMaxBatch) {
+    if (lookups_.front()->asked_ < oldest) {
+      lookups_.front()->finish(nullptr);
+    } else {
+      batch.push_back(std::move(lookups_.front()));
+    }
+    lookups_.pop_front();
+  }
+  return batch;
 }
 
 // Those who still wait for a server that has gone are told so.
 void RedisStore::set_up(bool is_up) {
   is_up_ = is_up;
   up_.set(is_up ? 1 : 0);
+  read_complaints_ = {};
   if (!is_up) {
     for (const auto& lookup : std::exchange(lookups_, {})) {
       lookup->finish(nullptr);
@@ -159,9 +184,22 @@ void RedisStore::set_up(bool is_up) {
   }
 }
 
-// Every lookup is finished, whatever happens.
-Result<void> RedisStore::read(RedisLink& link,
-                              const std::vector<std::shared_ptr<RedisLookup>>& lookups) {
+RedisPatience RedisStore::reading(milliseconds silence, milliseconds total) const {
+  return {silence, total, [this] { return is_stopping_.load(); }};
+}
+
+RedisPatience RedisStore::writing(milliseconds limit) const {
+  return {limit, limit, [this] { return is_over(); }};
+}
+
+// Stopping, and the time for what is queued has passed.
+bool RedisStore::is_over() const {
+  return is_stopping_ && Clock::now() >= end_;
+}
+
+// Every lookup is finished, whatever happens; those whose replies have come before a server falls
+// silent, with these.
+Result<void> RedisStore::read(RedisLink& link, const Lookups& lookups) {
   std::vector<RedisCommand> commands;
   for (const auto& lookup : lookups) {
     // No more than one of our records can be: what is longer is cut, and then is none.
@@ -171,19 +209,24 @@ Result<void> RedisStore::read(RedisLink& link,
   if (commands.empty()) {
     commands.push_back({"PING"});
   }
-  const auto replies = link.exchange(commands, options_.read_limit);
-  for (size_t i = 0; i < lookups.size(); ++i) {
-    lookups[i]->finish(replies ? take_record((*replies)[i], *lookups[i]) : nullptr);
+  size_t n_finished = 0;
+  auto answered = link.exchange(commands,
+                                reading(options_.read_limit, options_.batch_limit),
+                                [&](size_t i, const RedisReply& reply) {
+                                  if (i < lookups.size()) {
+                                    lookups[i]->finish(take_record(reply, *lookups[i]));
+                                    ++n_finished;
+                                  }
+                                });
+  for (; n_finished < lookups.size(); ++n_finished) {
+    lookups[n_finished]->finish(nullptr);
   }
-  if (!replies) {
-    return propagate(replies);
-  }
-  return {};
+  return answered;
 }
 
 SharedRecord RedisStore::take_record(const RedisReply& reply, const RedisLookup& lookup) {
   if (reply.is_error) {
-    reply_errors_.add();
+    note_error(reply, read_complaints_);
     return nullptr;
   }
   if (reply.text.empty()) {
@@ -197,14 +240,24 @@ SharedRecord RedisStore::take_record(const RedisReply& reply, const RedisLookup&
   return std::make_shared<const std::string>(std::move(*record));
 }
 
+// An error that comes with every answer is logged once; the words after the first may differ.
+void RedisStore::note_error(const RedisReply& reply, Complaints& complaints) {
+  reply_errors_.add();
+  std::string code = reply.text.substr(0, reply.text.find(' '));
+  if (code != complaints.code) {
+    log_warning("[response cache] Redis says: {}", reply.text);
+    complaints.code = std::move(code);
+  }
+}
+
 void RedisStore::run_writer() {
   block_sigpipe();
   RedisLink link(options_.address);
   std::unique_lock lock(mutex_);
   while (true) {
     writer_news_.wait(lock, [this] { return is_stopping_ || !writes_.empty(); });
-    if (is_stopping_) {
-      return;
+    if (writes_.empty() || is_over()) {
+      break;
     }
     const Write job = std::move(writes_.front());
     writes_.pop_front();
@@ -212,29 +265,39 @@ void RedisStore::run_writer() {
     const auto written = write(link, job);
     lock.lock();
     n_queued_bytes_ -= job.record->size();
-    if (!written) {  // the others would not fare better
+    if (!written) {
       connection_errors_.add();
+      dropped_.add(static_cast<double>(writes_.size()));  // would not fare better
       writes_.clear();
       n_queued_bytes_ = 0;
     }
+  }
+  if (!writes_.empty()) {
+    dropped_.add(static_cast<double>(writes_.size()));
+    log_warning("[response cache] {} answers were not written to Redis for want of time",
+                writes_.size());
   }
 }
 
 Result<void> RedisStore::write(RedisLink& link, const Write& job) {
   const std::vector<RedisCommand> commands{
       {"SET", redis_key(job.key), seal_record(job.key, *job.record)}};
-  auto replies = link.exchange(commands, kWriteLimit);
+  auto replies = link.exchange(commands, writing(options_.write_limit));
+  if (!replies && is_over()) {
+    return propagate(replies);
+  }
   if (!replies) {  // no connection yet, or one to a server that has been restarted since
-    if (auto opened = link.open(kConnectLimit); !opened) {
+    if (auto opened = link.open(writing(kConnectLimit)); !opened) {
       return opened;
     }
-    replies = link.exchange(commands, kWriteLimit);
+    write_complaints_ = {};
+    replies = link.exchange(commands, writing(options_.write_limit));
   }
   if (!replies) {
     return propagate(replies);
   }
   if (replies->front().is_error) {
-    reply_errors_.add();
+    note_error(replies->front(), write_complaints_);
   }
   return {};
 }

@@ -10,11 +10,11 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/digest.h"
 #include "base/metrics.h"
 #include "base/result.h"
@@ -29,12 +29,18 @@ struct RedisStoreOptions {
   RedisAddress address;
   // What else decides about answers: the weights, the version, and so on. Called once, on a thread
   // of the store; until then nothing is looked up or kept. It may give up when the store stops.
-  std::function<std::optional<Digest256>(const std::atomic<bool>& is_stopping)> make_namespace;
-  // A reply that takes longer is no reply.
+  std::function<Result<Digest256>(const std::atomic<bool>& is_stopping)> make_namespace;
+  // A server that says nothing for so long while it is asked does not answer.
   std::chrono::milliseconds read_limit{50};
+  // Whole replies to some lookups, as long as bytes come.
+  std::chrono::milliseconds batch_limit{1000};
+  std::chrono::milliseconds write_limit{5000};
+  // For what is still to be written when the store ends.
+  std::chrono::milliseconds farewell_limit{1000};
 };
 
-// A question to Redis. It is done after at most twice the limit, whatever Redis does.
+// A question to Redis. It is done when Redis has said nothing for read_limit, and after at most
+// twice batch_limit, whatever Redis does.
 class RedisLookup {
  public:
   bool is_done() const { return is_done_.load(std::memory_order_acquire); }
@@ -48,17 +54,20 @@ class RedisLookup {
   Digest256 key_{};  // in Redis
   AnswerShape shape_;
   Waker wake_;
+  TimePoint asked_;
   SharedRecord record_;
   std::atomic<bool> is_done_{false};
 };
 
 class RedisStore {
  public:
-  static constexpr size_t kMaxRecordBytes = 8 << 20;
+  // So that kMaxBatch of them pass within batch_limit at a gigabit a second.
+  static constexpr size_t kMaxRecordBytes = 1 << 20;
+  static constexpr size_t kMaxBatch = 16;              // lookups asked for at once
   static constexpr size_t kMaxQueuedBytes = 64 << 20;  // to be written
 
   RedisStore(RedisStoreOptions options, Metrics& metrics);
-  ~RedisStore();
+  ~RedisStore();  // writes what is queued, as long as farewell_limit allows
   RedisStore(const RedisStore&) = delete;
   RedisStore& operator=(const RedisStore&) = delete;
 
@@ -76,12 +85,24 @@ class RedisStore {
     SharedRecord record;
   };
 
+  using Lookups = std::vector<std::shared_ptr<RedisLookup>>;
+
+  // What Redis has complained about over a connection, so that it is logged once.
+  struct Complaints {
+    std::string code;  // the first word of the last one
+  };
+
   void run_reader();
   void run_writer();
   void set_up(bool is_up);
-  Result<void> read(RedisLink& link, const std::vector<std::shared_ptr<RedisLookup>>& lookups);
+  Lookups take_batch();
+  Result<void> read(RedisLink& link, const Lookups& lookups);
   SharedRecord take_record(const RedisReply& reply, const RedisLookup& lookup);
   Result<void> write(RedisLink& link, const Write& job);
+  bool is_over() const;
+  RedisPatience reading(std::chrono::milliseconds silence, std::chrono::milliseconds total) const;
+  RedisPatience writing(std::chrono::milliseconds limit) const;
+  void note_error(const RedisReply& reply, Complaints& complaints);
   Digest256 own_key(const Digest256& key) const;
 
   const RedisStoreOptions options_;
@@ -91,16 +112,19 @@ class RedisStore {
   Counter dropped_;
   Gauge up_;
 
+  TimePoint end_;  // of farewell_limit: constant once is_stopping_
   std::atomic<bool> is_stopping_{false};
   std::mutex mutex_;  // of what follows
   std::condition_variable reader_news_;
   std::condition_variable writer_news_;
-  std::vector<std::shared_ptr<RedisLookup>> lookups_;
+  std::deque<std::shared_ptr<RedisLookup>> lookups_;
   std::deque<Write> writes_;
   size_t n_queued_bytes_ = 0;
   bool is_up_ = false;  // the reader's connection
 
-  Digest256 namespace_{};  // constant once is_up_ has been true
+  Digest256 namespace_{};        // constant once is_up_ has been true
+  Complaints read_complaints_;   // the reader's
+  Complaints write_complaints_;  // the writer's
 
   std::thread reader_;
   std::thread writer_;

@@ -28,15 +28,17 @@ class RedisStoreTest : public testing::Test {
   }
 
   // `weights` stands for all that servers must have in common. A busy machine is no slow Redis.
-  std::unique_ptr<RedisStore> make_store(
-      int weights, std::chrono::milliseconds limit = std::chrono::seconds(5)) {
-    auto store = std::make_unique<RedisStore>(
-        RedisStoreOptions{
-            .address = server_->address(),
+  RedisStoreOptions options(int weights) const {
+    return {.address = server_->address(),
             .make_namespace =
                 [weights](const auto&) { return Digest256{static_cast<std::byte>(weights)}; },
-            .read_limit = limit},
-        metrics_);
+            .read_limit = std::chrono::seconds(20),
+            .batch_limit = std::chrono::seconds(20),
+            .farewell_limit = std::chrono::seconds(20)};
+  }
+  std::unique_ptr<RedisStore> make_store(int weights) { return make_store(options(weights)); }
+  std::unique_ptr<RedisStore> make_store(RedisStoreOptions options) {
+    auto store = std::make_unique<RedisStore>(std::move(options), metrics_);
     EXPECT_TRUE(wait_until([&] { return store->find(kKey, kShape, [] {}) != nullptr; }));
     return store;
   }
@@ -130,7 +132,9 @@ TEST_F(RedisStoreTest, that_has_lost_its_server_asks_nobody_and_comes_back_with_
 }
 
 TEST_F(RedisStoreTest, finishes_questions_that_a_hanging_server_does_not_answer) {
-  const auto impatient = make_store(3, std::chrono::milliseconds(50));
+  RedisStoreOptions impatient_options = options(3);
+  impatient_options.read_limit = std::chrono::milliseconds(50);
+  const auto impatient = make_store(std::move(impatient_options));
   server_->freeze();
   std::atomic<int> n_wakes{0};
   int n_asked = 0;
@@ -138,9 +142,142 @@ TEST_F(RedisStoreTest, finishes_questions_that_a_hanging_server_does_not_answer)
     ++n_asked;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
+  EXPECT_GT(n_asked, 0);
   EXPECT_EQ(n_wakes, n_asked);
   server_->thaw();
   EXPECT_GT(errors("connection"), 0);
+}
+
+// However many ask at once, and however large the answers.
+TEST_F(RedisStoreTest, answers_many_at_once) {
+  constexpr int kRecords = 3 * RedisStore::kMaxBatch;
+  std::string large;
+  append_event(large, {0, TokenEvent{.token = 1, .text = std::string(900'000, 'x')}});
+  append_event(large, {0, FinishEvent{.reason = FinishReason::kLength}});
+  const auto record = std::make_shared<const std::string>(large);
+  const auto key = [](int i) { return Digest256{static_cast<std::byte>(i)}; };
+  for (int i = 0; i < kRecords; ++i) {
+    store_->put(key(i), record);
+  }
+  ASSERT_TRUE(wait_until([&] { return server_->n_keys() == kRecords; }));
+  std::atomic<int> n_wakes{0};
+  std::vector<std::shared_ptr<RedisLookup>> lookups;
+  for (int i = 0; i < kRecords; ++i) {
+    lookups.push_back(store_->find(key(i), kShape, [&] { ++n_wakes; }));
+    ASSERT_NE(lookups.back(), nullptr);
+  }
+  ASSERT_TRUE(wait_until([&] { return n_wakes == kRecords; }));
+  for (const auto& lookup : lookups) {
+    const SharedRecord found = lookup->take();
+    ASSERT_NE(found, nullptr);
+    EXPECT_TRUE(*found == large);
+  }
+  EXPECT_EQ(errors("connection") + errors("record"), 0);
+}
+
+TEST_F(RedisStoreTest, counts_what_finds_no_room_in_the_queue) {
+  RedisStoreOptions patient = options(1);
+  patient.write_limit = std::chrono::seconds(60);
+  const auto store = make_store(std::move(patient));
+  server_->freeze();
+  const auto record = std::make_shared<const std::string>(RedisStore::kMaxRecordBytes, 'r');
+  constexpr int kRoom = RedisStore::kMaxQueuedBytes / RedisStore::kMaxRecordBytes;
+  for (int i = 0; i < kRoom; ++i) {
+    store->put({static_cast<std::byte>(i)}, record);
+  }
+  EXPECT_EQ(errors("dropped"), 0);
+  for (int i = 0; i < 3; ++i) {
+    store->put(kKey, record);
+  }
+  EXPECT_EQ(errors("dropped"), 3);
+  store->put(kKey, std::make_shared<const std::string>(RedisStore::kMaxRecordBytes + 1, 'r'));
+  EXPECT_EQ(errors("dropped"), 3);  // never would be written
+  server_->thaw();
+  EXPECT_TRUE(wait_until([&] { return server_->n_keys() == kRoom; }));
+}
+
+TEST_F(RedisStoreTest, counts_what_was_queued_for_a_server_that_has_gone) {
+  RedisStoreOptions impatient = options(1);
+  impatient.write_limit = std::chrono::milliseconds(200);
+  const auto store = make_store(std::move(impatient));
+  server_->freeze();
+  for (int i = 0; i < 5; ++i) {
+    store->put({static_cast<std::byte>(i)}, std::make_shared<std::string>(some_record(5)));
+  }
+  server_->kill();
+  EXPECT_TRUE(wait_until([&] { return errors("dropped") > 0; }));
+}
+
+TEST_F(RedisStoreTest, writes_what_is_queued_before_it_ends) {
+  constexpr int kRecords = 50;
+  const auto record = std::make_shared<const std::string>(RedisStore::kMaxRecordBytes, 'r');
+  for (int i = 0; i < kRecords; ++i) {
+    store_->put({static_cast<std::byte>(i)}, record);
+  }
+  store_.reset();
+  EXPECT_EQ(server_->n_keys(), kRecords);
+  EXPECT_EQ(errors("dropped"), 0);
+}
+
+// With an hour for each write, this test is over soon only if nobody waits for them.
+TEST_F(RedisStoreTest, ends_soon_though_its_server_hangs) {
+  RedisStoreOptions patient = options(1);
+  patient.write_limit = std::chrono::hours(1);
+  patient.read_limit = patient.batch_limit = std::chrono::hours(1);
+  patient.farewell_limit = std::chrono::milliseconds(100);
+  auto store = make_store(std::move(patient));
+  server_->freeze();
+  std::atomic<int> n_wakes{0};
+  const auto lookup = store->find(kKey, kShape, [&] { ++n_wakes; });
+  for (int i = 0; i < 3; ++i) {
+    store->put({static_cast<std::byte>(i)}, std::make_shared<std::string>(some_record(5)));
+  }
+  store.reset();
+  EXPECT_EQ(n_wakes, 1);
+  EXPECT_EQ(lookup->take(), nullptr);
+  EXPECT_EQ(errors("dropped"), 2);  // and the third was on its way
+  server_->thaw();
+}
+
+TEST_F(RedisStoreTest, logs_what_redis_says_in_an_error_once) {
+  server_->ask({"CONFIG", "SET", "maxmemory", "1"});
+  testing::internal::CaptureStderr();
+  for (int i = 1; i <= 3; ++i) {
+    store_->put({static_cast<std::byte>(i)}, std::make_shared<std::string>(some_record(5)));
+    EXPECT_TRUE(wait_until([&] { return errors("reply") == i; }));
+  }
+  const std::string log = testing::internal::GetCapturedStderr();
+  const size_t at = log.find("Redis says: OOM command not allowed");
+  EXPECT_NE(at, std::string::npos) << log;
+  EXPECT_EQ(log.find("Redis says", at + 1), std::string::npos) << log;
+}
+
+TEST_F(RedisStoreTest, that_cannot_know_its_namespace_says_so_unless_it_stops) {
+  RedisStoreOptions nameless = options(1);
+  nameless.make_namespace = [](const auto&) {
+    return fail(ErrorCode::kIo, "the program cannot be read");
+  };
+  std::string log;
+  {
+    testing::internal::CaptureStderr();
+    RedisStore store(nameless, metrics_);
+    EXPECT_TRUE(wait_until([&] {
+      log += testing::internal::GetCapturedStderr();
+      testing::internal::CaptureStderr();
+      return log.find("Redis is not used: the program cannot be read") != std::string::npos;
+    })) << log;
+    EXPECT_EQ(store.find(kKey, kShape, [] {}), nullptr);
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  nameless.make_namespace = [](const std::atomic<bool>& is_stopping) {
+    while (!is_stopping) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return fail(ErrorCode::kCancelled, "stopped");
+  };
+  testing::internal::CaptureStderr();
+  { RedisStore store(nameless, metrics_); }
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
 }  // namespace
