@@ -127,6 +127,17 @@ TEST_F(GenerationTest, the_seed_that_was_drawn_is_reported_and_gives_the_answer_
   EXPECT_NE(streamed.response.body.find(R"("seed":77)"), std::string::npos);
 }
 
+TEST_F(GenerationTest, without_a_draw_the_seed_that_is_reported_is_the_client_s_or_0) {
+  const auto seed_of = [&](const char* fields) {
+    const std::string body = fmt::format(R"({{"prompt":[1],"max_tokens":2{}}})", fields);
+    return json::parse(ask("/v1/completions", body).response.body)["seed"];
+  };
+  EXPECT_EQ(seed_of(R"(,"temperature":0)"), 0);
+  EXPECT_EQ(seed_of(R"(,"temperature":0.000001)"), 0);
+  EXPECT_EQ(seed_of(R"(,"temperature":0,"seed":-7)"), -7);
+  EXPECT_NE(seed_of(R"(,"temperature":0.5)"), 0);
+}
+
 TEST_F(GenerationTest, a_client_that_leaves_is_counted_as_gone) {
   for (const char* body : {kLong, kLongStream}) {
     Reply reply = start("/v1/completions", body);
