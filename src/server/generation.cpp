@@ -217,6 +217,7 @@ struct AnswerForm {
   bool streams = false;
   int n = 1;  // choices of a prompt
   std::unique_ptr<AnswerWriter> writer;
+  Waker wake;
 };
 
 ApiResult<Reply> make_reply(AnswerForm form, Result<std::unique_ptr<AnswerFeed>> feed) {
@@ -232,7 +233,7 @@ ApiResult<Reply> make_reply(AnswerForm form, Result<std::unique_ptr<AnswerFeed>>
     }
   }
   reply.source = std::make_unique<GenerationSource>(
-      form.streams, form.n, std::move(*feed), std::move(form.writer));
+      form.streams, form.n, std::move(*feed), std::move(form.writer), std::move(form.wake));
   return reply;
 }
 
@@ -347,7 +348,7 @@ ApiResult<Reply> answer_generation(Call& call,
   if (auto mistake = find_mistake(requests, fields, engine.limits(), prompt_field)) {
     return tl::unexpected(std::move(*mistake));
   }
-  AnswerForm form{fields.streams, fields.request.n, std::move(writer)};
+  AnswerForm form{fields.streams, fields.request.n, std::move(writer), call.wake};
   if (ResponseCache* cache = call.service.response_cache()) {
     return answer_with_cache(call, fields, *cache, std::move(requests), std::move(form));
   }

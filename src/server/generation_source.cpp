@@ -5,12 +5,24 @@
 #include "server/sse.h"
 
 namespace millrace {
+namespace {
+
+// Of a long answer that is there already no more is written at once, so that its beginning goes out
+// and the other connections of the thread have their turn.
+constexpr int kMaxEventsAtOnce = 128;
+
+}  // namespace
 
 GenerationSource::GenerationSource(bool streams,
                                    int n,
                                    std::unique_ptr<AnswerFeed> feed,
-                                   std::unique_ptr<AnswerWriter> writer)
-    : streams_(streams), n_(n), feed_(std::move(feed)), writer_(std::move(writer)) {}
+                                   std::unique_ptr<AnswerWriter> writer,
+                                   Waker wake)
+    : streams_(streams),
+      n_(n),
+      feed_(std::move(feed)),
+      writer_(std::move(writer)),
+      wake_(std::move(wake)) {}
 
 GenerationSource::~GenerationSource() = default;
 
@@ -20,8 +32,13 @@ ReplySource::Progress GenerationSource::pull(HttpResponse& response) {
     has_begun_ = true;
   }
   StreamEvent event;
+  int n_events = 0;
   while (!failure_ && feed_->try_next(event)) {
     take(event, response.body);
+    if (++n_events == kMaxEventsAtOnce && !failure_) {
+      wake_();
+      return Progress::kWaiting;
+    }
   }
   if (failure_) {
     fail(response);

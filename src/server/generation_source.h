@@ -14,11 +14,12 @@ namespace millrace {
 
 class GenerationSource : public ReplySource {
  public:
-  // n: choices of a prompt.
+  // n: choices of a prompt. wake: makes the connection pull again.
   GenerationSource(bool streams,
                    int n,
                    std::unique_ptr<AnswerFeed> feed,
-                   std::unique_ptr<AnswerWriter> writer);
+                   std::unique_ptr<AnswerWriter> writer,
+                   Waker wake);
   ~GenerationSource() override;
 
   Progress pull(HttpResponse& response) override;
@@ -32,6 +33,7 @@ class GenerationSource : public ReplySource {
   const int n_;
   std::unique_ptr<AnswerFeed> feed_;
   std::unique_ptr<AnswerWriter> writer_;
+  const Waker wake_;
   Usage total_;
   std::optional<ApiError> failure_;
   bool has_begun_ = false;

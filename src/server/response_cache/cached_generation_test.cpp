@@ -196,6 +196,27 @@ TEST_F(CachedGenerationTest,
   EXPECT_EQ(n_generated(), 400);
 }
 
+TEST_F(CachedGenerationTest, a_long_answer_that_is_there_comes_in_pieces) {
+  const Exchange first = ask("/v1/completions", kLong);
+  int n_wakes = 0;
+  HttpRequest request{"POST", "/v1/completions", "", {{"Host", "localhost"}}, kLong};
+  Reply reply = service_.handler().handle(std::move(request), [&] { ++n_wakes; });
+  HttpResponse response;
+  size_t longest = 0;
+  std::string body;
+  int n_pulls = 1;
+  while (reply.source->pull(response) == ReplySource::Progress::kWaiting) {
+    ASSERT_EQ(n_wakes, n_pulls);  // else it would not be pulled again
+    longest = std::max(longest, response.body.size());
+    body += std::exchange(response.body, {});
+    ++n_pulls;
+  }
+  body += response.body;
+  EXPECT_EQ(comparable(body), comparable(first.response.body));
+  EXPECT_EQ(n_pulls, 400 / 128 + 1);
+  EXPECT_LT(longest, body.size() / 2);
+}
+
 TEST_F(CachedGenerationTest, an_answer_that_nobody_waits_for_is_cancelled) {
   start("/v1/completions", kLong).source.reset();
   start("/v1/completions", kLong).source.reset();
