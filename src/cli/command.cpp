@@ -23,6 +23,8 @@ constexpr std::array kCommands = {
     Command{"serve", "the server with OpenAI's API", serve_command},
     Command{"bench", "prefill and decode speed against the machine's limit", bench_command},
     Command{"load", "a load generator for any OpenAI-compatible server", load_command},
+    Command{
+        "simulate", "a trace of requests through the scheduler, without a model", simulate_command},
     Command{"inspect", "metadata, tensors and memory plan of a model", inspect_command},
     Command{"synth", "a random model of a published shape, for benchmarks", synth_command},
 };

@@ -23,6 +23,7 @@ Result<int> run_command(Arguments arguments);
 Result<int> serve_command(Arguments arguments);
 Result<int> bench_command(Arguments arguments);
 Result<int> load_command(Arguments arguments);
+Result<int> simulate_command(Arguments arguments);
 Result<int> inspect_command(Arguments arguments);
 Result<int> synth_command(Arguments arguments);
 

@@ -214,6 +214,12 @@ void OptionSet::add(
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
       ->check(in_range(low, high));
 }
+void OptionSet::add(
+    const char* names, std::optional<double>& value, double low, double high, const char* help) {
+  parser_->app.add_option(names, value, help)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
+      ->check(in_range(low, high));
+}
 void OptionSet::add(const char* names, std::optional<std::string>& value, const char* help) {
   parser_->app.add_option(names, value, help)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);

@@ -33,6 +33,7 @@ class OptionSet {
   void add(const char* names, double& value, double low, double high, const char* help);
   void add(
       const char* names, std::optional<int64_t>& value, int64_t low, int64_t high, const char*);
+  void add(const char* names, std::optional<double>& value, double low, double high, const char*);
   void add(const char* names, std::optional<std::string>& value, const char* help);
 
   // Parses and runs the command; 0 when help was asked for and shown.

@@ -26,7 +26,7 @@ expect_error() {
 
 "$millrace" --help | grep -q serve || fail "--help"
 "$millrace" --version | grep -q '^millrace [0-9]' || fail "--version"
-for command in run serve bench load inspect synth; do
+for command in run serve bench load simulate inspect synth; do
   "$millrace" $command --help | grep -q "Usage: millrace $command" || fail "$command --help"
 done
 "$millrace" --help | grep -q 'Exit status' || fail "--help tells no exit status"
@@ -84,6 +84,48 @@ grep -q 'part.gguf was not written' err || fail "a stopped synth: $(cat err)"
 [ ! -e part.gguf ] && [ ! -e part.gguf.part ] || fail "a stopped synth left a file"
 head -c 1000 "$millrace" >garbage.gguf
 expect_error 'garbage.gguf' inspect garbage.gguf
+
+expect_error 'needs --trace FILE' simulate
+expect_error 'trace missing.jsonl: No such file' simulate --trace missing.jsonl
+expect_error 'expected a multiple of 64 or a divisor, got 100' simulate --trace x --prefill-chunk 100
+expect_error 'steps would take no time' simulate --trace x --step-ms 0 --token-ms 0
+expect_error 'bench folder: is a folder' simulate --trace x --bench folder
+/usr/bin/python3 - <<'PYTHON'
+import json, random
+random.seed(1)
+with open("trace.jsonl", "w") as trace:
+    for i in range(200):  # eight families of prompts
+        ids = [i % 8 * 1000 + j for j in range(random.randrange(1, 5))] + [10000 + i]
+        length = 512 * len(ids) - random.randrange(100)
+        trace.write(json.dumps({"timestamp": 400 * i, "input_length": length,
+                                "output_length": random.randrange(1, 80), "hash_ids": ids}) + "\n")
+PYTHON
+{ head -3 trace.jsonl && echo '{"timestamp": 1700, "input_length": "long"}'; } >bad.jsonl
+expect_error "bad.jsonl:4: input_length: expected a whole number from 1 to 1073741824, got 'long'" simulate --trace bad.jsonl
+: >empty.jsonl
+expect_error 'empty.jsonl: holds no request' simulate --trace empty.jsonl
+small=(--kv-tokens 16384 --step-ms 10 --token-ms 0.5 --decode-attention-ms 1 --prompt-attention-ms 0.2)
+for i in 1 2; do "$millrace" simulate --trace trace.jsonl "${small[@]}" --json >simulated$i.json || fail "simulate --json"; done
+"$millrace" simulate --trace trace.jsonl "${small[@]}" --no-prefix-cache -r 150 --json >uncached.json || fail "simulate --no-prefix-cache"
+/usr/bin/python3 - <<'PYTHON' || fail "simulate --json"
+import json
+first, second, uncached = [json.load(open(name)) for name in ("simulated1.json", "simulated2.json", "uncached.json")]
+lines = [json.loads(line) for line in open("trace.jsonl")]
+for report in (first, second):
+    assert report.pop("real_seconds") > 0 and report.pop("times_real_time") > 100
+assert first == second, "the same trace gives another report"
+assert first["requests"] == first["finished"] + first["refused"] == len(lines) == 200
+assert first["refused"] == 0 and first["completion_tokens"] == sum(line["output_length"] for line in lines)
+assert first["prompt_tokens"] == sum(line["input_length"] for line in lines)
+assert 0.3 < first["hit_rate"] < 0.9 and first["virtual_seconds"] >= lines[-1]["timestamp"] / 1e3
+assert first["inter_token_seconds"]["n"] == first["completion_tokens"] - 200
+assert first["cost"]["token_ms"] == 0.5
+assert uncached["requests"] == 150 and uncached["cached_tokens"] == 0
+PYTHON
+"$millrace" simulate --trace trace.jsonl "${small[@]}" >table || fail "simulate"
+grep -q '^200 requests: 200 finished, 0 refused' table && grep -q 'times as fast' table || fail "simulate: $(cat table)"
+"$millrace" simulate --trace trace.jsonl --kv-tokens 64 >table || fail "simulate with a small pool"
+grep -q '^200 requests: 0 finished, 200 refused (200 too long' table || fail "simulate: $(cat table)"
 
 if ! "$millrace" inspect demo >/dev/null 2>&1; then
   echo "skipped the rest: built without models/demo/demo.gguf"
@@ -278,6 +320,10 @@ grep -q 'listening on http://127.0.0.1:' log || fail "serve --host localhost: $(
 grep -q -- '--max-connections 1024 needs more files open than the 200' log || fail "serve with few descriptors: $(cat log)"
 "$millrace" bench demo -p 32 -n 4 -r 1 -t 1 --json | /usr/bin/python3 -m json.tool >/dev/null || fail "bench"
 "$millrace" bench demo --max-model-len 64 -n 0 -r 1 -t 1 --json >bench.json 2>err || fail "bench in a small window: $(cat err)"
+{ "$millrace" bench demo -p 64 -n 8 -r 1 -t 1 --json; "$millrace" bench demo -p 512 -d 512 -n 8 -r 1 -t 1 --json; } >two.bench
+"$millrace" simulate --trace trace.jsonl --bench two.bench >table || fail "simulate --bench"
+grep -Eq 'of demo \(.* KV, 1 thread, .*\)$' table || fail "simulate --bench: $(cat table)"
+expect_error 'bench bench.json: .* two depths (-d), got 1 and 0' simulate --trace trace.jsonl --bench bench.json
 grep -q '"prompt_tokens":63' bench.json || fail "bench: $(cat bench.json)"
 grep -q 'does not fit the window of 64: 63 instead' err || fail "bench says nothing of it: $(cat err)"
 echo "the commands behave"
