@@ -204,6 +204,8 @@ TEST(Simulation, a_full_queue_turns_away_and_the_rest_is_finished) {
   EXPECT_EQ(report->n_requests, 100);
   EXPECT_EQ(report->n_finished, 3);
   EXPECT_EQ(report->n_turned_away, 97);
+  // Who has started is not in the queue any more.
+  EXPECT_EQ(run(options, random_trace(13, 100, 100))->n_finished, 100);
 }
 
 TEST(Simulation, a_limit_for_steps_bounds_the_gaps_between_tokens) {
