@@ -320,10 +320,10 @@ grep -q 'listening on http://127.0.0.1:' log || fail "serve --host localhost: $(
 grep -q -- '--max-connections 1024 needs more files open than the 200' log || fail "serve with few descriptors: $(cat log)"
 "$millrace" bench demo -p 32 -n 4 -r 1 -t 1 --json | /usr/bin/python3 -m json.tool >/dev/null || fail "bench"
 "$millrace" bench demo --max-model-len 64 -n 0 -r 1 -t 1 --json >bench.json 2>err || fail "bench in a small window: $(cat err)"
+grep -q '"prompt_tokens":63' bench.json || fail "bench: $(cat bench.json)"
+grep -q 'does not fit the window of 64: 63 instead' err || fail "bench says nothing of it: $(cat err)"
 { "$millrace" bench demo -p 64 -n 8 -r 1 -t 1 --json; "$millrace" bench demo -p 512 -d 512 -n 8 -r 1 -t 1 --json; } >two.bench
 "$millrace" simulate --trace trace.jsonl --bench two.bench >table || fail "simulate --bench"
 grep -Eq 'of Millrace Demo \(.* KV, 1 thread, .*\)$' table || fail "simulate --bench: $(cat table)"
 expect_error 'bench bench.json: .* two depths (-d), got 1 and 0' simulate --trace trace.jsonl --bench bench.json
-grep -q '"prompt_tokens":63' bench.json || fail "bench: $(cat bench.json)"
-grep -q 'does not fit the window of 64: 63 instead' err || fail "bench says nothing of it: $(cat err)"
 echo "the commands behave"
