@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/digest.h"
+#include "base/libm_digest.h"
 #include "base/mapped_file.h"
-#include "base/math_digest.h"
 #include "engine/model_files.h"
 #include "kv/block_pool.h"
 #include "model/weights.h"
@@ -80,7 +80,7 @@ Result<BlockKey> kv_identity(const ModelFiles& files,
   sha.add_part(program->bytes());
   sha.add_part(text(gnu_get_libc_version()));
   sha.add_part(text(kernels::isa_name(isa)));
-  sha.add_part(math_digest());
+  sha.add_part(libm_digest());
   add_value(sha, kBlockTokens);
   for (const ModelFiles* model : {&files, draft}) {
     add_value(sha, model != nullptr);
