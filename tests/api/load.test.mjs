@@ -117,11 +117,11 @@ test('SIGTERM lets a stream finish, refuses new requests, and exits with 0', asy
 test('a second SIGTERM ends at once', async () => {
   const server = await Server.start();
   const reading = server.post('/v1/chat/completions', {
-    model: 'demo', messages: user('Tell me a story.'), max_tokens: 1500, ignore_eos: true,
+    model: 'demo', messages: user('Tell me a story.'), max_tokens: 1900, ignore_eos: true, n: 32,
   }).catch(() => null);
-  assert.ok(await server.until('millrace_sequences_running', (value) => value === 1));
+  assert.ok(await server.until('millrace_sequences_running', (value) => value === 32));
   server.process.kill('SIGTERM');
-  await sleep(150);
+  await sleep(50);
   server.process.kill('SIGTERM');
   const { code } = await server.exited;
   assert.equal(code, 1);
