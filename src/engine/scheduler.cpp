@@ -1,6 +1,7 @@
 #include "engine/scheduler.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 
@@ -53,7 +54,7 @@ Scheduler::Entry& Scheduler::running(SequenceId id) {
 }
 
 void Scheduler::start(Entry& entry) {
-  waiting_.erase(&entry);
+  dequeue(entry);
   running_.insert(std::ranges::upper_bound(running_, &entry, Before()), &entry);
   entry.is_running = true;
 }
@@ -64,8 +65,26 @@ void Scheduler::stop(Entry& entry) {
     running_.erase(std::ranges::lower_bound(running_, &entry, Before()));
     entry.is_running = false;
   } else {
-    waiting_.erase(&entry);
+    dequeue(entry);
   }
+}
+
+void Scheduler::enqueue(Entry& entry) {
+  if (is_fair()) {
+    Share& share = shares_[entry.client];
+    if (share.n_waiting == 0) {
+      join_round(share);
+    }
+    ++share.n_waiting;
+  }
+  waiting_.insert(&entry);
+}
+
+void Scheduler::dequeue(Entry& entry) {
+  if (is_fair()) {
+    --shares_.at(entry.client).n_waiting;
+  }
+  waiting_.erase(&entry);
 }
 
 void Scheduler::submit(const SequenceSpec& spec) {
@@ -75,6 +94,7 @@ void Scheduler::submit(const SequenceSpec& spec) {
   const auto [place, is_new] =
       entries_.try_emplace(spec.id,
                            Entry{.id = spec.id,
+                                 .client = is_fair() ? spec.client : 0,
                                  .priority = spec.priority,
                                  .n_prompt = spec.n_prompt,
                                  .n_known = spec.n_prompt,
@@ -93,7 +113,7 @@ void Scheduler::submit(const SequenceSpec& spec) {
   if (limits_.has_prefix_cache) {
     index_.extend_keys(entry.space, tokens_of(entry, 0, entry.n_known), entry.keys);
   }
-  waiting_.insert(&entry);
+  enqueue(entry);
 }
 
 std::span<const TokenId> Scheduler::tokens_of(const Entry& entry,
@@ -140,7 +160,8 @@ int64_t Scheduler::n_prompt_tokens_allowed() const {
     return n_prompt_tokens_left_;
   }
   const bool has_others =
-      prefills_.size() > 1 || (!waiting_.empty() && n_running() < limits_.max_sequences);
+      !limits_.fills_steps &&
+      (prefills_.size() > 1 || (!waiting_.empty() && n_running() < limits_.max_sequences));
   return std::max(n_prompt_tokens_left_ - (has_others ? kSmallestChunk : 0), kSmallestChunk);
 }
 
@@ -148,7 +169,8 @@ int64_t Scheduler::n_prompt_tokens_allowed() const {
 bool Scheduler::add_span(StepPlan& plan, const Entry& entry, int64_t begin) {
   const int64_t chunk = entry.wants_prompt_logits ? limits_.block_tokens : limits_.prefill_chunk;
   const int64_t n_left = entry.n_known - begin;
-  int64_t count = std::min((begin / chunk + 1) * chunk - begin, n_left);
+  const bool is_whole = limits_.fills_steps && !entry.wants_prompt_logits;
+  int64_t count = is_whole ? n_left : std::min((begin / chunk + 1) * chunk - begin, n_left);
   if (n_left > 1) {
     const int64_t n_allowed = n_prompt_tokens_allowed();
     if (count > n_allowed) {
@@ -180,6 +202,7 @@ int64_t Scheduler::grant_running(StepPlan& plan, int64_t max_prompt_tokens) {
   plan.n_tokens = plan.n_logits = 0;
   planned_.clear();
   prefills_.clear();
+  held_back_.clear();
   n_prompt_tokens_left_ = max_prompt_tokens;
   has_prompt_tokens_ = false;
   int64_t n_missing = 0;
@@ -198,26 +221,42 @@ int64_t Scheduler::grant_running(StepPlan& plan, int64_t max_prompt_tokens) {
       prefills_.push_back({entry, entry->n_computed});
     }
   }
-  for (const Prefill& prefill : prefills_) {
-    grant(*prefill.entry);
+  if (limits_.fills_steps) {
+    n_prompt_tokens_left_ =
+        std::min(n_prompt_tokens_left_, limits_.max_batch_tokens - plan.n_tokens);
+  }
+  if (is_fair()) {
+    order_prefills();
+  }
+  const auto n_granted = prefills_.size() - held_back_.size();
+  for (size_t i = 0; i < n_granted; ++i) {
+    grant(*prefills_[i].entry);
   }
   return n_missing;
 }
 
-// Lowest priority, then least to compute again, then the youngest; never one that has its maximum.
+// Never one that has its maximum.
 Scheduler::Entry* Scheduler::choose_victim() const {
   Entry* victim = nullptr;
   for (Entry* entry : running_) {
     if (reserves_maximum(*entry) || is_preempted(*entry)) {
       continue;
     }
-    const bool is_cheaper = victim == nullptr || entry->priority > victim->priority ||
-                            (entry->priority == victim->priority &&
-                             (entry->n_computed < victim->n_computed ||
-                              (entry->n_computed == victim->n_computed && entry->id > victim->id)));
-    victim = is_cheaper ? entry : victim;
+    victim = victim == nullptr || is_sooner_victim(*entry, *victim) ? entry : victim;
   }
   return victim;
+}
+
+// Whose client has had most, then lowest priority, then least to compute again, then the youngest.
+bool Scheduler::is_sooner_victim(const Entry& entry, const Entry& victim) const {
+  if (entry.client != victim.client) {
+    return std::pair(n_served(entry.client), entry.client) >
+           std::pair(n_served(victim.client), victim.client);
+  }
+  return entry.priority > victim.priority ||
+         (entry.priority == victim.priority &&
+          (entry.n_computed < victim.n_computed ||
+           (entry.n_computed == victim.n_computed && entry.id > victim.id)));
 }
 
 // Spans for the running sequences, with victims until the rest has the blocks it needs. Those that
@@ -303,6 +342,7 @@ StepPlan Scheduler::plan(int64_t max_prompt_tokens) {
   if (plan.preempted.empty()) {
     admit(plan);
   }
+  grant_held_back(plan);
   return plan;
 }
 
@@ -318,7 +358,7 @@ void Scheduler::apply_preemption(SequenceId id) {
   entry.n_preemptions += 1;
   entry.has_loaded = false;
   stop(entry);
-  waiting_.insert(&entry);
+  enqueue(entry);
 }
 
 void Scheduler::apply_admission(SequenceId id) {
@@ -403,6 +443,7 @@ void Scheduler::apply_span(const SpanPlan& span, const SpanResult& result) {
   Entry& entry = running(span.sequence);
   MR_CHECK(entry.n_computed == span.begin, "sequence {} has moved", span.sequence);
   if (result.is_failed) {
+    charge(entry, span.count);
     entry.n_computed = entry.n_published * limits_.block_tokens;
     drop(entry);
     return;
@@ -413,6 +454,7 @@ void Scheduler::apply_span(const SpanPlan& span, const SpanResult& result) {
            "{} tokens from {} drafts",
            result.n_appended,
            span.n_drafts);
+  charge(entry, span.count - n_rejected);
   entry.n_computed += span.count - n_rejected;
   entry.n_known += result.n_appended;
   publish(entry);
@@ -492,7 +534,7 @@ bool Scheduler::check() const {
   }
   return pool_.n_in_transfer() == n_in_transfer && pool_.check() && index_.check() &&
          waiting_.size() + running_.size() == entries_.size() &&
-         std::ranges::is_sorted(running_, Before());
+         std::ranges::is_sorted(running_, Before()) && check_shares();
 }
 
 }  // namespace millrace

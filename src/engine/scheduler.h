@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <map>
 #include <set>
 #include <span>
 #include <string_view>
@@ -29,7 +30,9 @@ struct SchedulerLimits {
   int64_t max_overtakings = 8;     // of one that waits, by others that the cache serves
   int64_t min_load_blocks = 2;     // fewer are not worth a load from a tier
   bool has_prefix_cache = true;
-  int n_key_bits = 128;  // of the cache's keys; fewer for tests
+  int n_key_bits = 128;      // of the cache's keys; fewer for tests
+  bool fills_steps = false;  // tokens per second before the time to the next one
+  int64_t fair_quantum = 0;  // tokens of a client's turn; 0: clients are not told apart
 };
 
 // Chunks end on block edges or divide a block evenly.
@@ -40,6 +43,7 @@ constexpr bool is_chunk_size(int64_t chunk, int64_t block_tokens) {
 struct SequenceSpec {
   SequenceId id = 0;                 // larger than that of any sequence before
   int64_t priority = 0;              // lower is served first
+  int64_t client = 0;                // whose it is
   int64_t n_prompt = 0;              // at least 1
   int64_t max_new = 0;               // tokens it may grow by
   bool wants_prompt_logits = false;  // then the cache is not read, only written
@@ -70,6 +74,8 @@ using StoredBlocks = std::function<int64_t(SequenceId sequence, int64_t first)>;
 // - Decodes come first, then prefill chunks, each by priority and arrival.
 // - A step's prompt tokens may be limited besides: chunks then end on smaller edges, of the same
 //   grid. The oldest prompt takes all but one such piece, which is for those behind it.
+//   With fills_steps a prompt takes all that decodes and those before it leave, up to such an edge,
+//   and whoever fits may pass the next in line.
 // - A sequence is admitted only when blocks for all its tokens are free, with one more for each
 //   running sequence to grow into. It starts behind those of its tokens that the cache holds; the
 //   last one is always computed, for its logits.
@@ -85,6 +91,11 @@ using StoredBlocks = std::function<int64_t(SequenceId sequence, int64_t first)>;
 //   to start over, so everyone starts over at most twice.
 // - Drafts take only what the step leaves: no chunk waits and nobody is preempted for them, and
 //   while somebody waits for blocks they take none.
+// - With a fair_quantum, deficit round robin decides between clients, and priority and arrival only
+//   among the sequences of one: every token computed for a client counts against it, and prompts
+//   of a client whose turn is over, running or waiting, come behind those of whose turn is not. A
+//   client that comes to wait begins where those that wait are: time away earns nothing. Whose
+//   client has had most is the first to be preempted.
 // - When the next in line lacks blocks that a tier has, they are loaded into free blocks, as many
 //   as its admission would take at least being free; it waits until they have arrived or the load
 //   is given up, and others pass it meanwhile. Loaded blocks are then cached ones: it is admitted
@@ -133,7 +144,9 @@ class Scheduler {
   int64_t n_waiting() const { return static_cast<int64_t>(waiting_.size()); }
   int64_t n_running() const { return static_cast<int64_t>(running_.size()); }
   bool is_loading() const { return !loads_.empty(); }  // of sequences there or not
-  // The next in line; kNoSequence when nobody waits.
+  // Tokens computed for a client, and those that it was too late for; with a fair_quantum.
+  int64_t n_served(int64_t client) const;
+  // The next in line (of some client); kNoSequence when nobody waits.
   static constexpr SequenceId kNoSequence = ~SequenceId{0};
   SequenceId next_waiting() const {
     return waiting_.empty() ? kNoSequence : (*waiting_.begin())->id;
@@ -149,6 +162,7 @@ class Scheduler {
  private:
   struct Entry {
     SequenceId id = 0;
+    int64_t client = 0;  // 0 for all without a fair_quantum
     int64_t priority = 0;
     int64_t n_prompt = 0;
     int64_t n_known = 0;     // tokens there are
@@ -171,14 +185,34 @@ class Scheduler {
   };
 
   struct Before {
+    using is_transparent = void;
     bool operator()(const Entry* a, const Entry* b) const {
+      if (a->client != b->client) {
+        return a->client < b->client;
+      }
       return a->priority != b->priority ? a->priority < b->priority : a->id < b->id;
     }
+    bool operator()(const Entry* a, int64_t client) const { return a->client < client; }
+    bool operator()(int64_t client, const Entry* b) const { return client < b->client; }
   };
+  using WaitingEntries = std::set<Entry*, Before>;
   // One whose prompt is being computed, and where the step begins with it.
   struct Prefill {
     const Entry* entry = nullptr;
     int64_t begin = 0;
+  };
+
+  // What a client has had; there is one for each that ever came.
+  struct Share {
+    int64_t n_served = 0;
+    int64_t n_waiting = 0;
+  };
+  // A client that waits, while the plan is made.
+  struct Turn {
+    int64_t client = 0;
+    int64_t n_served = 0;  // as if those taken had been computed
+    int64_t n_taken = 0;
+    WaitingEntries::const_iterator next;
   };
 
   // Blocks of a sequence, in transfer.
@@ -202,6 +236,8 @@ class Scheduler {
   Entry& running(SequenceId id);
   void start(Entry& entry);
   void stop(Entry& entry);
+  void enqueue(Entry& entry);
+  void dequeue(Entry& entry);
 
   std::span<const TokenId> tokens_of(const Entry& entry, int64_t begin, int64_t end) const;
   PrefixMatch find_cached(const Entry& entry);
@@ -217,11 +253,25 @@ class Scheduler {
   Entry* choose_victim() const;
   void make_room(StepPlan& plan, int64_t max_prompt_tokens);
   void admit(StepPlan& plan);
+  bool consider(StepPlan& plan, const Entry& entry);
   bool try_admit(StepPlan& plan, const Entry& entry, PrefixMatch cached);
   void assign_blocks(StepPlan& plan,
                      SpanPlan& span,
                      const std::vector<BlockId>& held,
                      int64_t n_new);
+
+  bool is_fair() const { return limits_.fair_quantum > 0; }
+  int64_t round_of(int64_t n_served) const { return n_served / limits_.fair_quantum; }
+  int64_t round_of(const Entry& entry) const;
+  int64_t first_waiting_round() const;
+  bool may_wait_for(const Entry& other, const Entry& entry) const;
+  bool is_sooner_victim(const Entry& entry, const Entry& victim) const;
+  void order_prefills();
+  void order_waiting();
+  void grant_held_back(StepPlan& plan);
+  void join_round(Share& share);
+  void charge(const Entry& entry, int64_t n_tokens);
+  bool check_shares() const;
 
   int64_t n_loading() const;
   bool is_being_loaded(const StepPlan& plan, const Entry& entry) const;
@@ -243,10 +293,11 @@ class Scheduler {
   PrefixIndex index_;
   BlockPicker picker_;
   std::unordered_map<SequenceId, Entry> entries_;
-  std::set<Entry*, Before> waiting_;
+  WaitingEntries waiting_;
   std::vector<Entry*> running_;  // in the order of Before
   SchedulerCounters counters_;
-  StoredBlocks n_stored_;  // none: no tier
+  std::map<int64_t, Share> shares_;  // by client, with a fair_quantum
+  StoredBlocks n_stored_;            // none: no tier
   std::unordered_map<SequenceId, Load> loads_;
   std::vector<WholeBlock> whole_blocks_;
 
@@ -256,8 +307,13 @@ class Scheduler {
   std::vector<Prefill> prefills_;
   int64_t n_prompt_tokens_left_ = 0;
   bool has_prompt_tokens_ = false;
+  std::vector<Prefill> held_back_;    // behind those that are to be admitted
+  std::vector<Turn> turns_;           // by order_waiting()
+  std::vector<const Entry*> order_;   // by order_waiting()
   std::vector<BlockId> hits_;         // of find_cached()
-  std::vector<const Entry*> passed_;  // by admit()
+  std::vector<const Entry*> passed_;  // by admit(), everyone from the first that cannot start
+  int64_t n_overtakings_ = 0;         // that all of them still allow
+  int64_t n_seen_ = 0;                // by admit()
   StepPlan spare_;                    // memory of the last plan
 };
 

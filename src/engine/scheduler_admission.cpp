@@ -32,7 +32,7 @@ bool Scheduler::is_worth_waiting(const Entry& other,
                                  const Entry& entry,
                                  int64_t n_cached) {
   const size_t n_whole = hits_.size();
-  if (other.space != entry.space || other.priority > entry.priority ||
+  if (other.space != entry.space || !may_wait_for(other, entry) ||
       (n_whole > 0 &&
        (other.keys.size() < n_whole || other.keys[n_whole - 1] != entry.keys[n_whole - 1]))) {
     return false;
@@ -94,36 +94,54 @@ bool Scheduler::try_admit(StepPlan& plan, const Entry& entry, PrefixMatch cached
 }
 
 void Scheduler::admit(StepPlan& plan) {
-  passed_.clear();                                  // everyone from the first that cannot start
-  int64_t n_overtakings = limits_.max_overtakings;  // that all of them still allow
-  int64_t n_seen = 0;
-  for (const Entry* entry : waiting_) {
-    if (n_running() + std::ssize(plan.admitted) >= limits_.max_sequences ||
-        plan.n_tokens >= limits_.max_batch_tokens || n_seen++ >= limits_.max_sequences ||
-        std::ssize(passed_) >= kMaxPassed ||
-        (!passed_.empty() && (n_overtakings <= 0 || entry->priority != passed_[0]->priority))) {
-      return;
-    }
-    if (entry->is_loading) {
-      continue;
-    }
-    const PrefixMatch cached = find_cached(*entry);
-    const bool can_gain =
-        is_being_computed(*entry, cached.n_tokens) || is_being_loaded(plan, *entry);
-    if (passed_.empty() && (can_gain || try_load(plan, *entry))) {
-      continue;
-    }
-    const bool may_start = !can_gain && (passed_.empty() || cached.n_tokens * 2 >= entry->n_known);
-    if (!may_start || !try_admit(plan, *entry, cached)) {
-      passed_.push_back(entry);
-      n_overtakings = std::min(n_overtakings, limits_.max_overtakings - entry->n_overtaken);
-    } else if (!passed_.empty()) {
-      --n_overtakings;
-      for (const Entry* passed : passed_) {
-        plan.overtaken.push_back(passed->id);
+  passed_.clear();
+  n_overtakings_ = limits_.max_overtakings;
+  n_seen_ = 0;
+  const auto consider_all = [&](const auto& entries) {
+    for (const Entry* entry : entries) {
+      if (!consider(plan, *entry)) {
+        return;
       }
     }
+  };
+  if (is_fair()) {
+    order_waiting();
+    consider_all(order_);
+  } else {
+    consider_all(waiting_);
   }
+}
+
+// The next of those that wait. False: nobody behind it can start either.
+bool Scheduler::consider(StepPlan& plan, const Entry& entry) {
+  if (n_running() + std::ssize(plan.admitted) >= limits_.max_sequences ||
+      plan.n_tokens >= limits_.max_batch_tokens || n_seen_++ >= limits_.max_sequences ||
+      std::ssize(passed_) >= kMaxPassed || (!passed_.empty() && n_overtakings_ <= 0)) {
+    return false;
+  }
+  const auto is_above = [&](const Entry* passed) {
+    return passed->client == entry.client && passed->priority != entry.priority;
+  };
+  if (entry.is_loading || std::ranges::any_of(passed_, is_above)) {
+    return true;
+  }
+  const PrefixMatch cached = find_cached(entry);
+  const bool can_gain = is_being_computed(entry, cached.n_tokens) || is_being_loaded(plan, entry);
+  if (passed_.empty() && (can_gain || try_load(plan, entry))) {
+    return true;
+  }
+  const bool may_start =
+      !can_gain && (passed_.empty() || limits_.fills_steps || cached.n_tokens * 2 >= entry.n_known);
+  if (!may_start || !try_admit(plan, entry, cached)) {
+    passed_.push_back(&entry);
+    n_overtakings_ = std::min(n_overtakings_, limits_.max_overtakings - entry.n_overtaken);
+  } else if (!passed_.empty()) {
+    --n_overtakings_;
+    for (const Entry* passed : passed_) {
+      plan.overtaken.push_back(passed->id);
+    }
+  }
+  return true;
 }
 
 }  // namespace millrace

@@ -1,6 +1,6 @@
 #pragma once
-// Random submits, cancels, failures, loads and steps against the scheduler, for the fast and the
-// slow test.
+// Random submits, cancels, deadlines, failures, loads and steps against the scheduler, for the fast
+// and the slow test.
 
 #include <gtest/gtest.h>
 
@@ -15,6 +15,8 @@ namespace millrace {
 struct FuzzTotals {
   int64_t n_finished = 0;
   int64_t n_cancelled = 0;
+  int64_t n_overdue_waiting = 0;
+  int64_t n_overdue_running = 0;
   int64_t n_failed = 0;
   int64_t n_preemptions = 0;
   int64_t n_cached_tokens = 0;
@@ -31,6 +33,8 @@ struct FuzzTotals {
   FuzzTotals& operator+=(const FuzzTotals& other) {
     n_finished += other.n_finished;
     n_cancelled += other.n_cancelled;
+    n_overdue_waiting += other.n_overdue_waiting;
+    n_overdue_running += other.n_overdue_running;
     n_failed += other.n_failed;
     n_preemptions += other.n_preemptions;
     n_cached_tokens += other.n_cached_tokens;
@@ -72,6 +76,7 @@ class SchedulerFuzz {
     if (random_() % 20 == 0) {
       cancel();
     }
+    end_overdue();
     receive();
     max_prompt_tokens_ = limits_step_time_ && random_() % 2 == 0 ? below(3 * limits_.prefill_chunk)
                                                                  : Scheduler::kNoLimit;
@@ -153,8 +158,12 @@ class SchedulerFuzz {
                                         .max_new = max_new,
                                         .space = space,
                                         .tokens = some_prompt(n_prompt)});
+    if (random_() % 6 == 0) {
+      deadlines_[next_id_] = n_steps_ + below(60);
+    }
     scheduler_.submit({.id = next_id_++,
                        .priority = random_() % 5 == 0 ? 1 - below(3) : 0,
+                       .client = below(3),
                        .n_prompt = n_prompt,
                        .max_new = max_new,
                        .wants_prompt_logits = random_() % 10 == 0,
@@ -201,6 +210,23 @@ class SchedulerFuzz {
     scheduler_.remove(victim->first);
     sequences.erase(victim);
     ++totals_.n_cancelled;
+  }
+
+  // Those whose deadline has come end where they are; the others and the blocks are checked after
+  // every step.
+  void end_overdue() {
+    ++n_steps_;
+    auto& sequences = executor_.sequences();
+    for (const auto& [id, deadline] : deadlines_) {
+      if (deadline < n_steps_ && sequences.contains(id)) {
+        const int64_t n_waiting = scheduler_.n_waiting();
+        scheduler_.remove(id);
+        sequences.erase(id);
+        ++(scheduler_.n_waiting() < n_waiting ? totals_.n_overdue_waiting
+                                              : totals_.n_overdue_running);
+      }
+    }
+    std::erase_if(deadlines_, [&](const auto& entry) { return entry.second < n_steps_; });
   }
 
   // The tier writes from now on, and others must not read there.
@@ -263,7 +289,8 @@ class SchedulerFuzz {
       // The edge is the request's own: its end, or a multiple of the chunk or of a block.
       ASSERT_TRUE(end == sequence.n_known() || end % limits_.block_tokens == 0);
       ASSERT_TRUE(end == sequence.n_known() || span.n_logits == span.count ||
-                  max_prompt_tokens_ < Scheduler::kNoLimit || end % limits_.prefill_chunk == 0);
+                  max_prompt_tokens_ < Scheduler::kNoLimit || limits_.fills_steps ||
+                  end % limits_.prefill_chunk == 0);
     }
     ASSERT_LE(n_prompt, std::max(max_prompt_tokens_, Scheduler::kSmallestChunk));
     for (const auto& [id, sequence] : executor_.sequences()) {
@@ -283,6 +310,8 @@ class SchedulerFuzz {
   Scheduler scheduler_;
   FakeExecutor executor_;
   SequenceId next_id_ = 0;
+  int64_t n_steps_ = 0;
+  std::map<SequenceId, int64_t> deadlines_;  // the last step, of those that have one
   const bool has_drafts_;
   const bool limits_step_time_;
   int64_t max_prompt_tokens_ = Scheduler::kNoLimit;  // of this step

@@ -18,7 +18,9 @@ TEST(SchedulerFuzzSlow, a_million_random_steps) {
                            .max_logits = 4 + seed % 11,
                            .max_overtakings = seed % 4,
                            .has_prefix_cache = seed % 5 != 0,
-                           .n_key_bits = seed % 3 == 0 ? 8 : 128};
+                           .n_key_bits = seed % 3 == 0 ? 8 : 128,
+                           .fills_steps = seed % 11 < 4,
+                           .fair_quantum = seed % 4 == 1 ? 8 + seed % 60 : 0};
     SchedulerFuzz fuzz(limits, seed, seed % 7 != 0, seed % 2 == 0, seed % 3 != 0);
     for (int i = 0; i < 5'000; ++i, ++n_steps) {
       fuzz.step(1 + static_cast<int>(seed % 8));

@@ -204,7 +204,7 @@ TEST(Scheduler, plan_changes_nothing) {
   EXPECT_EQ(rig.scheduler.pool().n_free(), n_free);
 }
 
-// With and without cache, drafts and a limit for the time of a step.
+// With and without cache, drafts, a limit for the time of a step, fairness and filled steps.
 TEST(SchedulerFuzzTest, ten_thousand_random_steps_keep_every_block_where_it_belongs) {
   FuzzTotals all;
   for (const int64_t n_blocks : {5, 12, 40}) {
@@ -213,6 +213,8 @@ TEST(SchedulerFuzzTest, ten_thousand_random_steps_keep_every_block_where_it_belo
       limits.n_key_bits = seed % 2 == 0 ? 128 : 8;
       limits.has_prefix_cache = seed % 4 != 3;
       limits.max_overtakings = seed % 3;
+      limits.fills_steps = seed >= 6;
+      limits.fair_quantum = seed % 3 == 1 ? 32 : 0;
       SchedulerFuzz fuzz(limits, seed, seed != 2, seed % 2 == 0, seed % 5 != 0);
       for (int i = 0; i < 450; ++i) {
         fuzz.step(6);
@@ -225,6 +227,8 @@ TEST(SchedulerFuzzTest, ten_thousand_random_steps_keep_every_block_where_it_belo
   }
   EXPECT_GT(all.n_finished, 300);
   EXPECT_GT(all.n_cancelled, 50);
+  EXPECT_GT(all.n_overdue_waiting, 20);
+  EXPECT_GT(all.n_overdue_running, 20);
   EXPECT_GT(all.n_failed, 20);
   EXPECT_GT(all.n_preemptions, 50);
   EXPECT_GT(all.n_cached_tokens, all.n_prompt_tokens / 10);
@@ -247,10 +251,15 @@ TEST(SchedulerLiveness, everyone_ends_in_bounded_steps_however_tight_the_pool) {
       for (const int64_t n_drafts : {0, 3}) {
         SchedulerLimits limits = small_limits(n_blocks);
         limits.has_prefix_cache = has_cache;
+        limits.fills_steps = n_drafts > 0 && n_blocks % 2 == 0;
+        limits.fair_quantum = n_blocks % 3 == 0 ? 16 : 0;
         Rig rig(limits);
         rig.n_drafts = n_drafts;
         for (SequenceId id = 0; id < 12; ++id) {
-          rig.submit({.id = id, .n_prompt = kPrompt, .max_new = kNew});
+          rig.submit({.id = id,
+                      .client = static_cast<int64_t>(id % 3),
+                      .n_prompt = kPrompt,
+                      .max_new = kNew});
         }
         int steps = 0;
         while (!rig.scheduler.is_idle()) {
@@ -347,6 +356,52 @@ TEST(Scheduler, limited_prompt_tokens_go_to_the_oldest_but_for_a_piece) {
     ASSERT_LT(++steps, 200);
     rig.step();
   }
+}
+
+// Decodes first, then prompts up to the last piece of the budget, however their chunks fall.
+TEST(Scheduler, steps_are_filled_with_prompts_beside_decodes) {
+  for (const bool fills : {false, true}) {
+    SchedulerLimits limits = small_limits(200);
+    limits.max_batch_tokens = 30;
+    limits.prefill_chunk = 16;
+    limits.fills_steps = fills;
+    Rig rig(limits);
+    rig.submit({.id = 1, .n_prompt = 4, .max_new = 90});
+    rig.step();
+    for (SequenceId id = 2; id <= 5; ++id) {
+      rig.submit({.id = id, .n_prompt = 100, .max_new = 1});
+    }
+    int64_t n_steps = 0;
+    int64_t n_unfilled = 0;
+    while (rig.scheduler.n_running() + rig.scheduler.n_waiting() > 2) {  // one more prompt behind
+      const StepPlan plan = rig.step();
+      EXPECT_EQ(plan.spans[0].sequence, 1U);
+      n_unfilled += plan.n_tokens <= limits.max_batch_tokens - limits.block_tokens ? 1 : 0;
+      ++n_steps;
+    }
+    EXPECT_EQ(n_unfilled == 0, fills);
+    EXPECT_GT(n_steps, 8);
+  }
+}
+
+TEST(Scheduler, who_fits_passes_who_does_not_when_steps_are_filled_but_not_for_ever) {
+  SchedulerLimits limits = small_limits(20);
+  limits.max_overtakings = 2;
+  limits.fills_steps = true;
+  Rig rig(limits);
+  rig.submit({.id = 1, .n_prompt = 40, .max_new = 30});
+  rig.step();
+  rig.submit({.id = 2, .n_prompt = 60, .max_new = 1});  // does not fit
+  rig.submit({.id = 3, .priority = 1, .n_prompt = 4, .max_new = 1});
+  std::vector<SequenceId> admitted;
+  for (SequenceId id = 4; id < 60; ++id) {
+    rig.submit({.id = id, .n_prompt = 4, .max_new = 1});
+    const StepPlan plan = rig.step();
+    admitted.insert(admitted.end(), plan.admitted.begin(), plan.admitted.end());
+  }
+  ASSERT_GE(admitted.size(), 3U);
+  admitted.resize(3);
+  EXPECT_THAT(admitted, ElementsAre(4, 5, 2));
 }
 
 }  // namespace
