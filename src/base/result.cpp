@@ -18,6 +18,8 @@ const char* error_code_name(ErrorCode code) {
       return "resource_exhausted";
     case ErrorCode::kUnavailable:
       return "unavailable";
+    case ErrorCode::kDeadlineExceeded:
+      return "deadline_exceeded";
     case ErrorCode::kCancelled:
       return "cancelled";
     case ErrorCode::kIo:

@@ -18,6 +18,7 @@ enum class ErrorCode {
   kCorrupt,            // a file contradicts itself or ends early
   kResourceExhausted,  // memory, queue or limit is full; trying later may help
   kUnavailable,        // shutting down or still loading
+  kDeadlineExceeded,   // the time that the caller gave it is over
   kCancelled,          // the caller withdrew the request
   kIo,                 // the operating system said no
   kInternal,           // a failure of ours that one request could be blamed for

@@ -21,6 +21,8 @@ const char* reason_name(FinishReason reason) {
       return "stop";
     case FinishReason::kLength:
       return "length";
+    case FinishReason::kTimeout:
+      return "timeout";
     case FinishReason::kCancelled:
       return "cancelled";
     case FinishReason::kError:

@@ -360,6 +360,10 @@ Result<std::shared_ptr<TokenStream>> Engine::Impl::submit(Request request,
   state->end_tokens = end_tokens_of(request);
   state->stream = std::make_shared<TokenStream>(std::move(on_ready));
   state->submitted = Clock::now();
+  if (request.timeout_ms) {
+    state->deadline = request.received.value_or(state->submitted) +
+                      std::chrono::milliseconds(*request.timeout_ms);
+  }
   state->request = std::move(request);
   std::shared_ptr<TokenStream> stream = state->stream;
   const int64_t n = state->request.n;

@@ -83,7 +83,7 @@ void EngineLoop::rest() {
 void EngineLoop::run_step() {
   now_ = Clock::now();
   const TimePoint begin = now_;
-  end_cancelled();
+  end_unwanted();
   receive_loads();
   StepPlan plan = scheduler_.plan(step_budget_.max_prompt_tokens(n_decoding_));
   start_loads(plan);
@@ -157,15 +157,37 @@ void EngineLoop::end_some(const EndIf& end_if) {
   }
 }
 
-void EngineLoop::end_cancelled() {
+void EngineLoop::end_unwanted() {
   end_some([&](SequenceState& sequence) {
-    const std::shared_ptr<TokenStream>& stream = sequence.state->stream;
-    const bool is_unwanted = stream->is_cancelled() || stream.use_count() == 1;
-    if (is_unwanted) {
+    const RequestState& state = *sequence.state;
+    if (state.stream->is_cancelled() || state.stream.use_count() == 1) {
       finish(sequence, FinishReason::kCancelled);
+      return true;
     }
-    return is_unwanted;
+    if (state.deadline && *state.deadline <= now_) {
+      end_at_deadline(sequence);
+      return true;
+    }
+    return false;
   });
+}
+
+// With what the request has by now. All its choices end in the same step, so they agree on whether
+// that is anything.
+void EngineLoop::end_at_deadline(SequenceState& sequence) {
+  const RequestGroup* group = sequence.request().group.get();
+  if (sequence.state->has_answered || (group != nullptr && group->has_answered)) {
+    sequence.text.finish();
+    finish(sequence, FinishReason::kTimeout);
+    return;
+  }
+  finish(sequence,
+         FinishReason::kError,
+         {ErrorCode::kDeadlineExceeded,
+          fmt::format("the request's {} ms (timeout_ms) were over {}",
+                      *sequence.request().timeout_ms,
+                      sequence.state->has_started ? "before its first token"
+                                                  : "while it waited for its turn")});
 }
 
 // After a step, so that nobody is turned away who can start at once.
@@ -196,6 +218,13 @@ void EngineLoop::note_started(SequenceState& sequence) {
   sequence.state->has_started = true;
   if (RequestGroup* group = sequence.request().group.get()) {
     group->has_started = true;
+  }
+}
+
+void EngineLoop::note_answered(SequenceState& sequence) {
+  sequence.state->has_answered = true;
+  if (RequestGroup* group = sequence.request().group.get()) {
+    group->has_answered = true;
   }
 }
 
@@ -247,6 +276,7 @@ SpanResult EngineLoop::deliver(const SpanPlan& span,
   const bool is_complete = span.begin + span.count == static_cast<int64_t>(sequence.tokens.size());
   if (is_complete) {  // an answer of no tokens
     sequence.first_token = sequence.last_token = now_;
+    note_answered(sequence);
     finish(sequence, FinishReason::kLength);
   }
   return {.is_finished = is_complete};
@@ -285,6 +315,7 @@ const Error* EngineLoop::deliver_scores(const SpanPlan& span,
 bool EngineLoop::deliver_token(const SampledToken& sampled, SequenceState& sequence) {
   const bool is_first = sequence.n_output() == 0;
   if (is_first) {
+    note_answered(sequence);
     sequence.first_token = now_;
     metrics_.first_token_seconds.observe(seconds_between(sequence.state->submitted, now_));
   } else {
@@ -349,10 +380,10 @@ void EngineLoop::finish(SequenceState& sequence, FinishReason reason, Error erro
         std::span(sequence.tokens).subspan(static_cast<size_t>(sequence.n_prompt() - n_before)));
   }
   usual_answer_ += kAnswerWeight * (static_cast<double>(sequence.n_output()) - usual_answer_);
+  metrics_.finished(reason, event.error.code).add();
   event.seed = state.seed;
   event.is_last = --state.n_unfinished == 0;
   send(sequence, {.choice = sequence.choice, .body = std::move(event)});
-  metrics_.finished(reason).add();
   metrics_.request_seconds.observe(seconds_between(state.submitted, now_));
   add(counters_.n_live, -1);
 }

@@ -75,8 +75,8 @@ class EngineLoop {
   int64_t n_failed_blocks() const {  // any thread
     return traffic_ == nullptr ? 0 : traffic_->n_failed();
   }
-  // Ends sequences whose reader cancelled or went away, plans, runs and applies one step, then ends
-  // those that still wait and have waited too long.
+  // Ends sequences whose reader cancelled or went away or whose deadline has come, plans, runs and
+  // applies one step, then ends those that still wait and have waited too long.
   void step();
   // While idle: takes what the tier reports, of writes and of loads that nobody waits for.
   void rest();
@@ -87,7 +87,8 @@ class EngineLoop {
 
   template <class EndIf>
   void end_some(const EndIf& end_if);  // sequences, waiting or running
-  void end_cancelled();
+  void end_unwanted();
+  void end_at_deadline(SequenceState& sequence);
   void end_overdue();
   void prepare_drafts(SequenceState& sequence);
   bool is_worth_following(const SequenceState& sequence);
@@ -114,6 +115,7 @@ class EngineLoop {
   void remove(SequenceId id);
   void note_cached(SequenceState& sequence);
   static void note_started(SequenceState& sequence);
+  static void note_answered(SequenceState& sequence);
   void note_admissions(const StepPlan& plan);
   SpanResult deliver(const SpanPlan& span, const SpanOutput& output, SequenceState& sequence);
   const Error* deliver_scores(const SpanPlan& span,

@@ -55,6 +55,7 @@ EngineMetrics::EngineMetrics(Metrics& metrics)
       rejected_drafts(draft_counter(metrics, "rejected")),
       finished_stop(finish_counter(metrics, "stop")),
       finished_length(finish_counter(metrics, "length")),
+      finished_timeout(finish_counter(metrics, "timeout")),
       finished_cancelled(finish_counter(metrics, "cancelled")),
       finished_error(finish_counter(metrics, "error")),
       queue_seconds(
@@ -68,18 +69,20 @@ EngineMetrics::EngineMetrics(Metrics& metrics)
       step_seconds(metrics.histogram("millrace_step_seconds", "One step", kStepSeconds)),
       step_tokens(metrics.histogram("millrace_step_tokens", "Tokens of one step", kStepTokens)) {}
 
-Counter& EngineMetrics::finished(FinishReason reason) {
+Counter& EngineMetrics::finished(FinishReason reason, ErrorCode code) {
   switch (reason) {
     case FinishReason::kStop:
       return finished_stop;
     case FinishReason::kLength:
       return finished_length;
+    case FinishReason::kTimeout:
+      return finished_timeout;
     case FinishReason::kCancelled:
       return finished_cancelled;
     case FinishReason::kError:
       break;
   }
-  return finished_error;
+  return code == ErrorCode::kDeadlineExceeded ? finished_timeout : finished_error;
 }
 
 }  // namespace millrace

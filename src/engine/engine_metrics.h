@@ -9,7 +9,8 @@ namespace millrace {
 struct EngineMetrics {
   explicit EngineMetrics(Metrics& metrics);
 
-  Counter& finished(FinishReason reason);
+  // Of an answer that ended with that reason, kError with that error.
+  Counter& finished(FinishReason reason, ErrorCode code);
 
   Gauge running;
   Gauge waiting;
@@ -30,6 +31,7 @@ struct EngineMetrics {
   Counter rejected_drafts;
   Counter finished_stop;
   Counter finished_length;
+  Counter finished_timeout;
   Counter finished_cancelled;
   Counter finished_error;
   Histogram queue_seconds;

@@ -8,15 +8,18 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/types.h"
 #include "sample/sampling_params.h"
 
 namespace millrace {
 
-// Prompts that a client sent together: none has waited too long once one of them has started. Only
-// the engine thread looks inside.
+// Prompts that a client sent together: none has waited too long once one of them has started, and
+// none comes to nothing at the deadline once one of them has begun to answer. Only the engine
+// thread looks inside.
 struct RequestGroup {
   bool has_started = false;
+  bool has_answered = false;  // a token, or a whole answer of none
 };
 
 struct Request {
@@ -50,6 +53,11 @@ struct Request {
   std::shared_ptr<RequestGroup> group = {};  // null: the request is alone
 
   int priority = 0;  // -1000 .. 1000, lower is served first
+
+  // So long after it was received the request ends, wherever it is: with what it has, or with
+  // kDeadlineExceeded if nothing of it has been answered.
+  std::optional<int64_t> timeout_ms = {};  // 1 .. kMaxTimeoutMilliseconds
+  std::optional<TimePoint> received = {};  // absent: when it is submitted
 };
 
 inline constexpr int kMaxChoices = 128;
@@ -58,5 +66,6 @@ inline constexpr int kMaxStopBytes = 1024;  // of one stop string
 inline constexpr int kMaxSaltBytes = 128;
 inline constexpr int kMaxStopTokens = 64;
 inline constexpr int kMaxPriority = 1000;
+inline constexpr int kMaxTimeoutMilliseconds = 86'400'000;
 
 }  // namespace millrace

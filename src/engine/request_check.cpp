@@ -133,6 +133,8 @@ std::optional<RequestFault> find_fault(const Request& request, const RequestLimi
       {"prompt_logprobs",
        check_number("prompt_logprobs", request.prompt_logprobs.value_or(0), 0, kMaxTopLogprobs)},
       {"priority", check_number("priority", request.priority, -kMaxPriority, kMaxPriority)},
+      {"timeout_ms",
+       check_number("timeout_ms", request.timeout_ms.value_or(1), 1, kMaxTimeoutMilliseconds)},
       {"cache_salt", check_salt(request)},
       {"prediction", check_prediction(request, limits)},
       {"stop_tokens", check_stop_tokens(request, limits)},

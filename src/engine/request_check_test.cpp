@@ -48,6 +48,8 @@ TEST(RequestCheck, every_field_out_of_range_is_refused_by_name) {
       {"logprobs", [](Request& r) { r.n_logprobs = -1; }},
       {"prompt_logprobs", [](Request& r) { r.prompt_logprobs = 21; }},
       {"priority", [](Request& r) { r.priority = 1'001; }},
+      {"timeout_ms", [](Request& r) { r.timeout_ms = 0; }},
+      {"timeout_ms", [](Request& r) { r.timeout_ms = kMaxTimeoutMilliseconds + 1; }},
       {"stop_tokens[0]", [](Request& r) { r.stop_tokens = {100}; }},
       {"stop", [](Request& r) { r.stop = {""}; }},
       {"stop", [](Request& r) { r.stop = {std::string(1'025, 'x')}; }},

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/clock.h"
@@ -26,9 +27,11 @@ struct RequestState {
   std::vector<TokenId> end_tokens;  // that end an answer, ascending
   std::shared_ptr<TokenStream> stream;
   TimePoint submitted;
-  int n_unfinished = 0;      // choices
-  bool has_started = false;  // one of them has been admitted
-  bool has_events = false;   // pushed in this step, notify() due
+  std::optional<TimePoint> deadline;
+  int n_unfinished = 0;       // choices
+  bool has_started = false;   // one of them has been admitted
+  bool has_answered = false;  // one of them has a token, or is whole
+  bool has_events = false;    // pushed in this step, notify() due
 };
 
 // One choice.

@@ -36,7 +36,8 @@ struct PromptEvent {
   std::vector<Entry> entries = {};
 };
 
-enum class FinishReason { kStop, kLength, kCancelled, kError };
+// kTimeout: the deadline came, and what was there by then is the answer.
+enum class FinishReason { kStop, kLength, kTimeout, kCancelled, kError };
 
 struct Usage {
   int64_t prompt_tokens = 0;

@@ -43,7 +43,17 @@ std::string usage_json(const AnswerUsage& usage) {
 }
 
 const char* finish_reason_name(FinishReason reason) {
-  return reason == FinishReason::kLength ? "length" : "stop";
+  switch (reason) {
+    case FinishReason::kLength:
+      return "length";
+    case FinishReason::kTimeout:
+      return "timeout";
+    case FinishReason::kStop:
+    case FinishReason::kCancelled:
+    case FinishReason::kError:
+      break;
+  }
+  return "stop";
 }
 
 }  // namespace millrace

@@ -68,6 +68,6 @@ std::unique_ptr<AnswerWriter> make_completion_writer(const AnswerHead& head,
 std::string token_label(const Tokenizer& tokenizer, TokenId token);
 
 std::string usage_json(const AnswerUsage& usage);
-const char* finish_reason_name(FinishReason reason);  // "stop" or "length"
+const char* finish_reason_name(FinishReason reason);  // "stop", "length", "timeout"
 
 }  // namespace millrace

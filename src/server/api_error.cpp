@@ -36,6 +36,7 @@ constexpr std::array kCodes = {
     ApiCodeRow{ApiCode::kUnsupportedTransferCoding, 501, "unsupported_transfer_coding"},
     ApiCodeRow{ApiCode::kUnavailable, 503, "unavailable"},
     ApiCodeRow{ApiCode::kOverloaded, 503, "overloaded"},
+    ApiCodeRow{ApiCode::kDeadlineExceeded, 504, "deadline_exceeded"},
 };
 
 constexpr bool is_in_order() {
@@ -44,7 +45,7 @@ constexpr bool is_in_order() {
       return false;
     }
   }
-  return kCodes.back().code == ApiCode::kOverloaded;
+  return kCodes.back().code == ApiCode::kDeadlineExceeded;
 }
 static_assert(is_in_order());
 
@@ -109,6 +110,8 @@ ApiError to_api_error(const Error& error) {
     case ErrorCode::kUnavailable:
     case ErrorCode::kCancelled:
       return {ApiCode::kUnavailable, error.message};
+    case ErrorCode::kDeadlineExceeded:
+      return {ApiCode::kDeadlineExceeded, error.message};
     case ErrorCode::kNotFound:
     case ErrorCode::kCorrupt:
     case ErrorCode::kIo:

@@ -38,6 +38,7 @@ enum class ApiCode {
   kUnsupportedTransferCoding,
   kUnavailable,
   kOverloaded,
+  kDeadlineExceeded,
 };
 
 struct ApiCodeRow {

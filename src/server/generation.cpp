@@ -245,7 +245,7 @@ ApiResult<Reply> answer_with_cache(const Call& call,
   Engine& engine = *call.service.engine();
   CacheQuestion question;
   question.use = cache_use(call.request, fields.request, !fields.has_drawn_seed);
-  if (question.use.writes) {
+  if (question.use.reads || question.use.writes) {
     question.key = request_key(requests, engine.limits());
   }
   question.shape = {.n_choices = static_cast<int>(requests.size()) * form.n,
@@ -293,6 +293,7 @@ void read_generation_fields(FieldReader& reader, GenerationFields& fields) {
   reader.read("min_tokens", 0, INT32_MAX, request.min_tokens);
   reader.read("ignore_eos", request.ignore_eos);
   reader.read("priority", -kMaxPriority, kMaxPriority, request.priority);
+  reader.read("timeout_ms", 1, kMaxTimeoutMilliseconds, request.timeout_ms);
   reader.read("cache_salt", request.cache_salt);
   refuse_other_values(reader);
   // Who asks, and hints about where and how fast: nothing here depends on them.
@@ -344,6 +345,7 @@ ApiResult<Reply> answer_generation(Call& call,
   std::vector<Request> requests(prompts.size(), fields.request);
   for (size_t i = 0; i < prompts.size(); ++i) {
     requests[i].prompt = std::move(prompts[i]);
+    requests[i].received = call.received;
   }
   if (auto mistake = find_mistake(requests, fields, engine.limits(), prompt_field)) {
     return tl::unexpected(std::move(*mistake));

@@ -138,6 +138,67 @@ TEST_F(GenerationTest, without_a_draw_the_seed_that_is_reported_is_the_client_s_
   EXPECT_NE(seed_of(R"(,"temperature":0.5)"), 0);
 }
 
+struct OneAtATimeTest : GenerationTest {
+  static EngineOptions one_at_a_time() {
+    EngineOptions options;
+    options.max_sequences = 1;
+    options.max_drafts = 0;
+    return options;
+  }
+  OneAtATimeTest() : GenerationTest(one_at_a_time()) {}
+};
+
+TEST_F(OneAtATimeTest, a_deadline_that_comes_before_the_first_token_is_504) {
+  std::vector<Reply> before;
+  for (int i = 0; i < 3; ++i) {
+    before.push_back(start("/v1/completions", kLong));
+  }
+  const Exchange whole = ask("/v1/completions", R"({"prompt":[[1],[2]],"n":2,"timeout_ms":2})");
+  EXPECT_EQ(whole.response.status, 504);
+  const json error = json::parse(whole.response.body)["error"];
+  EXPECT_EQ(error["code"], "deadline_exceeded");
+  EXPECT_EQ(error["type"], "server_error");
+  EXPECT_NE(error["message"].get<std::string>().find("2 ms (timeout_ms)"), std::string::npos);
+  const Exchange stream = ask("/v1/completions", R"({"prompt":[1],"timeout_ms":2,"stream":true})");
+  EXPECT_NE(stream.response.body.find("deadline_exceeded"), std::string::npos);
+  EXPECT_TRUE(stream.response.body.ends_with("data: [DONE]\n\n"));
+  EXPECT_EQ(counted(504), 2);
+  for (Reply& reply : before) {
+    EXPECT_EQ(json::parse(finish(std::move(reply)).response.body)["usage"]["completion_tokens"],
+              2000);
+  }
+}
+
+// How fast the machine is decides which time lies between the first token and the last.
+TEST_F(OneAtATimeTest, a_deadline_that_comes_later_ends_the_answer_with_the_reason_timeout) {
+  const auto ask_for_long = [&](const char* more) {
+    Exchange answer;
+    for (int timeout_ms = 10; timeout_ms < 60'000; timeout_ms *= 3) {
+      answer = ask("/v1/completions",
+                   fmt::format(R"({{"prompt":[1,2,3],"max_tokens":2000,"ignore_eos":true,"n":6,)"
+                               R"("timeout_ms":{}{}}})",
+                               timeout_ms,
+                               more));
+      if (answer.response.body.find("deadline_exceeded") == std::string::npos) {
+        break;
+      }
+    }
+    return answer;
+  };
+  const Exchange whole = ask_for_long("");
+  EXPECT_EQ(whole.response.status, 200);
+  const json answer = json::parse(whole.response.body);
+  ASSERT_EQ(answer["choices"].size(), 6U);
+  EXPECT_EQ(answer["choices"][5]["finish_reason"], "timeout");
+  const auto n_tokens = answer["usage"]["completion_tokens"].get<int64_t>();
+  EXPECT_GT(n_tokens, 0);
+  EXPECT_LT(n_tokens, 6 * 2'000);
+  const Exchange stream = ask_for_long(R"(,"stream":true)");
+  EXPECT_NE(stream.response.body.find(R"("finish_reason":"timeout")"), std::string::npos);
+  EXPECT_TRUE(stream.response.body.ends_with("data: [DONE]\n\n"));
+  EXPECT_EQ(counted(200), 2);
+}
+
 TEST_F(GenerationTest, a_client_that_leaves_is_counted_as_gone) {
   for (const char* body : {kLong, kLongStream}) {
     Reply reply = start("/v1/completions", body);

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/clock.h"
 #include "server/api_error.h"
 #include "server/http.h"
 
@@ -16,6 +17,7 @@ struct Call {
   HttpRequest request;
   std::string_view rest;  // of the path, where the route ends in '*'
   Waker wake;
+  TimePoint received = Clock::now();
 };
 
 using Endpoint = ApiResult<Reply> (*)(Call& call);

@@ -119,7 +119,7 @@ CacheUse cache_use(const HttpRequest& http, const Request& request, bool has_see
   if (!(has_seed || is_greedy(request.sampling)) || has_directive(http, "no-store")) {
     return {};
   }
-  return {.reads = !has_directive(http, "no-cache"), .writes = true};
+  return {.reads = !has_directive(http, "no-cache"), .writes = !request.timeout_ms};
 }
 
 bool is_greedy(const SamplingParams& sampling) {

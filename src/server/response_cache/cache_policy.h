@@ -17,7 +17,8 @@ struct CacheUse {
 };
 
 // Only where the answer is a function of the request: at temperature 0, or with a seed that the
-// client gave (has_seed). Cache-Control: no-store means neither, no-cache means not to read.
+// client gave (has_seed). Cache-Control: no-store means neither, no-cache means not to read. What
+// may end at its deadline is not written.
 CacheUse cache_use(const HttpRequest& http, const Request& request, bool has_seed);
 
 // At temperature 0 nothing is drawn, so the seed does not matter.

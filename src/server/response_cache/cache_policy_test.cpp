@@ -125,6 +125,7 @@ TEST(RequestKey, has_the_length_that_the_window_leaves) {
 TEST(RequestKey, ignores_the_seed_where_nothing_is_drawn) {
   EXPECT_EQ(key_of(R"("prompt":[1],"temperature":0,"seed":1)"),
             key_of(R"("prompt":[1],"temperature":0)"));
+  EXPECT_EQ(key_of(kPlain), key_of(kPlain + R"(,"timeout_ms":500)"));
 }
 
 HttpRequest with_headers(std::vector<HttpHeader> headers) {
@@ -139,6 +140,13 @@ TEST(CacheUse, needs_temperature_0_or_a_seed) {
   EXPECT_TRUE(cache_use(with_headers({}), request, true).writes);
   request.sampling.temperature = 0;
   EXPECT_TRUE(cache_use(with_headers({}), request, false).reads);
+}
+
+TEST(CacheUse, an_answer_that_may_end_at_its_deadline_is_found_and_not_left) {
+  Request request;
+  request.timeout_ms = 5;
+  EXPECT_TRUE(cache_use(with_headers({}), request, true).reads);
+  EXPECT_FALSE(cache_use(with_headers({}), request, true).writes);
 }
 
 TEST(CacheUse, obeys_cache_control) {

@@ -97,6 +97,21 @@ TEST_F(CachedGenerationTest, an_answer_from_the_cache_has_the_bytes_of_the_first
   }
 }
 
+TEST_F(CachedGenerationTest, with_a_deadline_answers_are_found_and_none_is_left) {
+  const std::string plain = fmt::format("{{{}}}", kCases[0].fields);
+  const std::string hurried = fmt::format(R"({{{},"timeout_ms":86400000}})", kCases[0].fields);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(ask(kCases[0].path, hurried).header(kHeader), "bypass");
+  }
+  const Exchange first = ask(kCases[0].path, plain);
+  EXPECT_EQ(first.header(kHeader), "miss");
+  const int64_t n_before = n_generated();
+  const Exchange found = ask(kCases[0].path, hurried);
+  EXPECT_EQ(found.header(kHeader), "hit");
+  EXPECT_EQ(comparable(found.response.body), comparable(first.response.body));
+  EXPECT_EQ(n_generated(), n_before);
+}
+
 TEST_F(CachedGenerationTest, a_stream_replays_the_answer_that_was_not_streamed) {
   for (const Case& one : kCases) {
     set_cache({.memory_bytes = 8 << 20});

@@ -127,19 +127,14 @@ std::shared_ptr<RedisLookup> ResponseCache::look_elsewhere(const CacheQuestion& 
 }
 
 Result<std::unique_ptr<AnswerFeed>> ResponseCache::answer(CacheQuestion question) {
-  if (!question.use.writes) {
-    auto feed = question.compute(question.wake);
-    if (feed) {
-      (*feed)->set_cache_outcome(CacheOutcome::kBypass);
-      bypasses_.add();
-    }
-    return feed;
-  }
   if (question.found != nullptr) {
     memory_.put(question.key, question.found);
     hits_.add();
     redis_hits_.add();
     return std::make_unique<StoredFeed>(std::move(question.found));
+  }
+  if (!question.use.writes) {
+    return answer_alone(question);
   }
   auto attempt = this->attempt(question);
   if (!attempt) {
@@ -151,6 +146,23 @@ Result<std::unique_ptr<AnswerFeed>> ResponseCache::answer(CacheQuestion question
     return std::make_unique<StoredFeed>(std::move(attempt->record));
   }
   return std::make_unique<FlightFeed>(*this, std::move(*attempt));
+}
+
+// For nobody else, unless it is there already.
+Result<std::unique_ptr<AnswerFeed>> ResponseCache::answer_alone(const CacheQuestion& question) {
+  if (question.use.reads) {
+    if (SharedRecord record = memory_.find(question.key)) {
+      hits_.add();
+      memory_hits_.add();
+      return std::make_unique<StoredFeed>(std::move(record));
+    }
+  }
+  auto feed = question.compute(question.wake);
+  if (feed) {
+    (*feed)->set_cache_outcome(CacheOutcome::kBypass);
+    bypasses_.add();
+  }
+  return feed;
 }
 
 Result<ResponseCache::Attempt> ResponseCache::attempt(const CacheQuestion& question) {

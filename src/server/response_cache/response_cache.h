@@ -55,6 +55,7 @@ class ResponseCache {
     bool is_leader = false;
   };
 
+  Result<std::unique_ptr<AnswerFeed>> answer_alone(const CacheQuestion& question);
   Result<Attempt> attempt(const CacheQuestion& question);
   // What is there under the key; else `own` takes the place.
   Attempt find_or_publish(const std::shared_ptr<Flight>& own);
