@@ -45,6 +45,8 @@ struct ServeOptions {
   int max_waiting = 512;
   int max_queue_ms = 0;
   int max_step_ms = 0;
+  std::string policy = "latency";
+  bool is_fair = false;
   int max_body_mebibytes = 32;
   int max_connections = 1024;
   int shutdown_seconds = 30;
@@ -94,6 +96,14 @@ struct ServeOptions {
                 kMaxStepMilliseconds,
                 "Milliseconds that running answers wait for their next token while a prompt is "
                 "computed; 0: twice as long as without it, at least 100");
+    options.add("--policy",
+                policy,
+                "latency (prompts are computed so that running answers keep their pace) or "
+                "throughput (every step is filled with prompts); the text stays the same");
+    options.add("--fair",
+                is_fair,
+                "Share the machine between the keys of --api-key-file by tokens, however much each "
+                "asks; a request's priority counts among those of its key");
     options.add(
         "--max-body", max_body_mebibytes, 1, 1024, "MiB of a request's body; more gets 413");
     options.add(
@@ -170,6 +180,23 @@ Result<void> write_port_file(const std::string& path, uint16_t port) {
   return {};
 }
 
+Result<void> check_scheduling(const ServeOptions& options) {
+  if (options.policy != "latency" && options.policy != "throughput") {
+    return fail(ErrorCode::kInvalidArgument,
+                "--policy: expected latency or throughput, got {}",
+                printable_line(options.policy));
+  }
+  if (options.policy == "throughput" && options.max_step_ms > 0) {
+    return fail(ErrorCode::kInvalidArgument,
+                "--policy throughput lets steps take the time they need: leave out --max-step-ms");
+  }
+  if (options.is_fair && options.api_key_file.empty()) {
+    return fail(ErrorCode::kInvalidArgument,
+                "--fair shares between API keys: it needs --api-key-file");
+  }
+  return {};
+}
+
 Result<void> check_names(const ServeOptions& options) {
   for (const std::string& alias : options.aliases) {
     const bool is_printable =
@@ -204,6 +231,7 @@ Result<ServiceOptions> service_options(const ServeOptions& options) {
       return propagate(keys);
     }
     result.keys = std::move(*keys);
+    result.tells_clients_apart = options.is_fair;
   } else if (is_loopback_address(options.host)) {
     result.checks_host = true;
   }
@@ -285,8 +313,10 @@ Result<int> serve(const ServeOptions& options) {
   if (auto checked = check_port_file(options.port_file); !checked) {
     return propagate(checked);
   }
-  if (auto checked = check_names(options); !checked) {
-    return propagate(checked);
+  for (const Result<void>& checked : {check_names(options), check_scheduling(options)}) {
+    if (!checked) {
+      return propagate(checked);
+    }
   }
   const auto prompts = options.warm_file.empty() ? Result<std::vector<std::string>>()
                                                  : read_prompt_file("--warm", options.warm_file);
@@ -333,6 +363,8 @@ Result<int> serve(const ServeOptions& options) {
   engine_options.max_waiting = options.max_waiting;
   engine_options.max_queue_ms = options.max_queue_ms;
   engine_options.max_step_ms = options.max_step_ms;
+  engine_options.fills_steps = options.policy == "throughput";
+  engine_options.is_fair = options.is_fair;
   engine_options.warms_up = true;
   auto started = start_engine(
       std::move(*files), options.model, std::move(engine_options), metrics, options.draft.model);

@@ -268,13 +268,16 @@ void Engine::Impl::make_loop(const EngineOptions& options,
                              const MemoryPlan& plan,
                              std::unique_ptr<TierTraffic> traffic,
                              Metrics& metrics) {
-  const SchedulerLimits scheduler_limits{.n_blocks = plan.n_blocks,
-                                         .max_sequences = options.max_sequences,
-                                         .max_batch_tokens = max_step_tokens(options),
-                                         .prefill_chunk = options.prefill_chunk,
-                                         .max_logits = max_step_logits(options),
-                                         .max_overtakings = options.max_overtakings,
-                                         .has_prefix_cache = options.has_prefix_cache};
+  const SchedulerLimits scheduler_limits{
+      .n_blocks = plan.n_blocks,
+      .max_sequences = options.max_sequences,
+      .max_batch_tokens = max_step_tokens(options),
+      .prefill_chunk = options.prefill_chunk,
+      .max_logits = max_step_logits(options),
+      .max_overtakings = options.max_overtakings,
+      .has_prefix_cache = options.has_prefix_cache,
+      .fills_steps = options.fills_steps,
+      .fair_quantum = options.is_fair ? max_step_tokens(options) : 0};
   loop_ = std::make_unique<EngineLoop>(*executor_,
                                        scheduler_limits,
                                        Speculation{.max_drafts = options.max_drafts,

@@ -53,6 +53,7 @@ void EngineLoop::submit(std::shared_ptr<RequestState> state) {
     auto sequence = std::make_unique<SequenceState>(id, choice, state, tokenizer_);
     scheduler_.submit({.id = id,
                        .priority = request.priority,
+                       .client = request.client,
                        .n_prompt = sequence->n_prompt(),
                        .max_new = state->max_new,
                        .wants_prompt_logits = request.prompt_logprobs.has_value(),
@@ -85,7 +86,9 @@ void EngineLoop::run_step() {
   const TimePoint begin = now_;
   end_unwanted();
   receive_loads();
-  StepPlan plan = scheduler_.plan(step_budget_.max_prompt_tokens(n_decoding_));
+  StepPlan plan = scheduler_.plan(scheduler_.limits().fills_steps
+                                      ? Scheduler::kNoLimit
+                                      : step_budget_.max_prompt_tokens(n_decoding_));
   start_loads(plan);
   waits_for_tier_ = plan.spans.empty() && plan.preempted.empty() &&
                     (!plan.loads.empty() || scheduler_.is_loading());

@@ -1,4 +1,4 @@
-// What the engine does about deadlines.
+// What the engine does about deadlines and about clients that share it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -158,6 +158,39 @@ TEST_F(Deadline, prompts_sent_together_come_to_something_together) {
   EXPECT_TRUE(answer.ids.empty());
   EXPECT_EQ(read_all(hold.stream()).at(0).finish.reason, FinishReason::kTimeout);
   expect_all_blocks_free(rig);
+}
+
+// Thirty long prompts of one client, then a short one of another.
+TEST(Fairness, one_request_does_not_wait_for_the_flood_of_another_client) {
+  const TestModel model;
+  for (const bool is_fair : {false, true}) {
+    EngineOptions options;
+    options.max_sequences = 1;
+    options.is_fair = is_fair;
+    TestEngine rig(model.path(), options);
+    Hold hold(rig);
+    std::vector<std::shared_ptr<TokenStream>> flood;
+    for (int i = 0; i < 30; ++i) {
+      Request request = greedy(100, 3, i);
+      request.client = 7;
+      request.priority = -kMaxPriority;
+      flood.push_back(rig.submit(request));
+    }
+    Request other = greedy(10, 3, 99);
+    other.client = 3;
+    const auto stream = rig.submit(other);
+    hold.release();
+    const double waited = read_all(*stream).at(0).finish.timings.queue_seconds;
+    int64_t n_later = 0;  // of the flood, begun after the other one
+    for (const auto& one : flood) {
+      n_later += read_all(*one).at(0).finish.timings.queue_seconds > waited ? 1 : 0;
+    }
+    if (is_fair) {
+      EXPECT_GE(n_later, 15);
+    } else {
+      EXPECT_EQ(n_later, 0);
+    }
+  }
 }
 
 }  // namespace

@@ -73,8 +73,16 @@ std::vector<Question> make_questions(TestEngine& plain) {
 
 class Client {
  public:
-  Client(TestEngine& rig, const Question& question)
-      : question_(question), stream_(rig.submit(question.request)) {}
+  // timeout_ms: none when it is 0.
+  Client(TestEngine& rig, const Question& question, int64_t timeout_ms, int who)
+      : question_(question) {
+    Request request = question.request;
+    request.client = who;
+    if (timeout_ms > 0) {
+      request.timeout_ms = timeout_ms;
+    }
+    stream_ = rig.submit(std::move(request));
+  }
 
   void cancel() {
     stream_->cancel();
@@ -95,6 +103,7 @@ class Client {
 
   int64_t n_ended = 0;      // choices, as they would have without others
   int64_t n_cancelled = 0;  // choices that were cut
+  int64_t n_timeouts = 0;   // choices that had something at their deadline, or nothing
 
  private:
   void take(const StreamEvent& event) {
@@ -111,8 +120,14 @@ class Client {
     const auto* finish = std::get_if<FinishEvent>(&event.body);
     ASSERT_NE(finish, nullptr);
     text += finish->text;
-    ASSERT_NE(finish->reason, FinishReason::kError) << finish->error.message;
     ASSERT_EQ(finish->usage.completion_tokens, std::ssize(ids));
+    if (finish->reason == FinishReason::kTimeout ||
+        finish->error.code == ErrorCode::kDeadlineExceeded) {
+      ASSERT_TRUE(finish->reason == FinishReason::kTimeout || ids.empty());
+      ++n_timeouts;
+      return;
+    }
+    ASSERT_NE(finish->reason, FinishReason::kError) << finish->error.message;
     if (finish->reason == FinishReason::kCancelled) {
       ASSERT_TRUE(is_cancelled_);
       ++n_cancelled;
@@ -134,6 +149,7 @@ class Client {
 struct Totals {
   int64_t n_ended = 0;
   int64_t n_cancelled = 0;
+  int64_t n_timeouts = 0;
   int64_t n_dropped = 0;
   int64_t n_preemptions = 0;
   int64_t n_accepted = 0;
@@ -149,11 +165,14 @@ void play(TestEngine& rig,
   const auto leave = [&](size_t i) {
     all.n_ended += clients[i]->n_ended;
     all.n_cancelled += clients[i]->n_cancelled;
+    all.n_timeouts += clients[i]->n_timeouts;
     clients.erase(clients.begin() + static_cast<std::ptrdiff_t>(i));
   };
   for (int n_asked = 0; n_asked < 300 && !testing::Test::HasFatalFailure();) {
     if (clients.size() < kMaxLive && random() % 2 == 0) {
-      clients.push_back(std::make_unique<Client>(rig, questions[random() % questions.size()]));
+      const auto timeout_ms = static_cast<int64_t>(random() % 10 == 0 ? 1 + random() % 20 : 0);
+      clients.push_back(std::make_unique<Client>(
+          rig, questions[random() % questions.size()], timeout_ms, static_cast<int>(random() % 3)));
       ++n_asked;
     }
     if (clients.empty()) {
@@ -207,6 +226,8 @@ TEST(EngineFuzzSlow, answers_survive_five_minutes_of_everything) {
     options.has_prefix_cache = random() % 4 != 0;
     options.prefill_chunk = random() % 2 == 0 ? 16 : 64;
     options.max_batch_tokens = 128;
+    options.fills_steps = random() % 3 == 0;
+    options.is_fair = random() % 3 == 0;
     const std::string drafts[] = {"", rounded.path(), model.path()};
     const std::string& draft = drafts[random() % 3];
     const uint64_t n_caches = draft.empty() ? 1 : 2;  // a draft model's blocks are as large
@@ -220,15 +241,18 @@ TEST(EngineFuzzSlow, answers_survive_five_minutes_of_everything) {
     all.n_rejected += stats.rejected_drafts;
   }
   std::printf(
-      "%ld answers ended, %ld cancelled, %ld readers left, %ld preemptions, %ld of %ld right\n",
+      "%ld answers ended, %ld cancelled, %ld at their deadline, %ld readers left, %ld preemptions, "
+      "%ld of %ld right\n",
       all.n_ended,
       all.n_cancelled,
+      all.n_timeouts,
       all.n_dropped,
       all.n_preemptions,
       all.n_accepted,
       all.n_accepted + all.n_rejected);
   EXPECT_GT(all.n_ended, 500);
   EXPECT_GT(all.n_cancelled, 20);
+  EXPECT_GT(all.n_timeouts, 20);
   EXPECT_GT(all.n_dropped, 20);
   EXPECT_GT(all.n_preemptions, 20);
   EXPECT_GT(all.n_accepted, 1'000);

@@ -53,6 +53,7 @@ struct Request {
   std::shared_ptr<RequestGroup> group = {};  // null: the request is alone
 
   int priority = 0;  // -1000 .. 1000, lower is served first
+  int client = 0;    // who asks: priorities are among those of one client, where there is fairness
 
   // So long after it was received the request ends, wherever it is: with what it has, or with
   // kDeadlineExceeded if nothing of it has been answered.

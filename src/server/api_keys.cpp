@@ -44,20 +44,19 @@ Result<ApiKeys> ApiKeys::read_file(const std::string& path) {
   return ApiKeys(std::move(keys));
 }
 
-bool ApiKeys::allows(std::string_view authorization) const {
-  if (is_open()) {
-    return true;
-  }
+std::optional<int> ApiKeys::find(std::string_view authorization) const {
   constexpr std::string_view kScheme = "Bearer ";
   if (!equals_ignoring_case(authorization.substr(0, kScheme.size()), kScheme)) {
-    return false;
+    return std::nullopt;
   }
   authorization.remove_prefix(kScheme.size());
-  bool is_allowed = false;
-  for (const std::string& key : keys_) {
-    is_allowed |= equals_in_constant_time(authorization, key);
+  std::optional<int> found;
+  for (size_t i = keys_.size(); i-- > 0;) {
+    if (equals_in_constant_time(authorization, keys_[i])) {
+      found = static_cast<int>(i);
+    }
   }
-  return is_allowed;
+  return found;
 }
 
 }  // namespace millrace

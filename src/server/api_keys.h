@@ -1,6 +1,7 @@
 #pragma once
 // The keys that open the server. Immutable after reading; any thread.
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,7 +19,9 @@ class ApiKeys {
 
   bool is_open() const { return keys_.empty(); }
   // authorization: the header, "Bearer KEY". Takes the same time wherever the first difference is.
-  bool allows(std::string_view authorization) const;
+  bool allows(std::string_view authorization) const { return is_open() || find(authorization); }
+  // The number of the key, the first that is equal.
+  std::optional<int> find(std::string_view authorization) const;
 
  private:
   std::vector<std::string> keys_;

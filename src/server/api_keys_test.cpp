@@ -26,6 +26,15 @@ TEST(ApiKeys, only_known_keys_pass) {
   EXPECT_TRUE(ApiKeys().allows(""));
 }
 
+TEST(ApiKeys, are_told_apart_by_number_and_equal_ones_are_one) {
+  const ApiKeys keys({"sk-a", "sk-b", "sk-a"});
+  EXPECT_EQ(keys.find("Bearer sk-a"), 0);
+  EXPECT_EQ(keys.find("bearer sk-b"), 1);
+  EXPECT_EQ(keys.find("Bearer sk-c"), std::nullopt);
+  EXPECT_EQ(keys.find(""), std::nullopt);
+  EXPECT_EQ(ApiKeys().find("Bearer sk-a"), std::nullopt);
+}
+
 TEST(ApiKeys, file_holds_one_key_a_line) {
   const std::string path = testing::TempDir() + "millrace_keys_" + std::to_string(::getpid());
   std::ofstream(path) << "# ours\n\nsk-a\r\nsk-b  \n";

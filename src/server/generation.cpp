@@ -345,6 +345,7 @@ ApiResult<Reply> answer_generation(Call& call,
   std::vector<Request> requests(prompts.size(), fields.request);
   for (size_t i = 0; i < prompts.size(); ++i) {
     requests[i].prompt = std::move(prompts[i]);
+    requests[i].client = call.client;
     requests[i].received = call.received;
   }
   if (auto mistake = find_mistake(requests, fields, engine.limits(), prompt_field)) {

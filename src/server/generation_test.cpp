@@ -199,6 +199,46 @@ TEST_F(OneAtATimeTest, a_deadline_that_comes_later_ends_the_answer_with_the_reas
   EXPECT_EQ(counted(200), 2);
 }
 
+// A flood of one key, then one request of another, with and without fairness.
+struct KeysTest : GenerationTest, testing::WithParamInterface<bool> {
+  static EngineOptions options() {
+    EngineOptions options = OneAtATimeTest::one_at_a_time();
+    options.is_fair = GetParam();
+    return options;
+  }
+  KeysTest() : GenerationTest(options(), std::nullopt, ApiKeys({"sk-a", "sk-b"})) {}
+
+  Reply start_as(const char* key, int seed, int n_prompt, int max_tokens) {
+    json body = {{"max_tokens", max_tokens}, {"ignore_eos", true}, {"priority", seed % 9 - 8}};
+    body["prompt"] = some_prompt(n_prompt, seed);
+    return start(
+        "/v1/completions", body.dump(), {{"Authorization", fmt::format("Bearer {}", key)}});
+  }
+};
+
+TEST_P(KeysTest, a_request_waits_for_the_flood_of_another_key_only_without_fairness) {
+  for (const char* flooder : {"sk-a", "sk-b"}) {
+    std::vector<Reply> flood;
+    for (int i = 0; i < 25; ++i) {
+      flood.push_back(start_as(flooder, i + (*flooder == 'a' ? 0 : 100), 400, 100));
+    }
+    const std::string_view other = std::string_view(flooder) == "sk-a" ? "sk-b" : "sk-a";
+    const Exchange answer = finish(start_as(other.data(), 8, 10, 1));
+    EXPECT_EQ(answer.response.status, 200);
+    const EngineStats stats = engine_.engine->stats();
+    if (GetParam()) {
+      EXPECT_GE(stats.n_waiting, 10);
+    } else {
+      EXPECT_EQ(stats.n_waiting, 0);
+    }
+    for (Reply& reply : flood) {
+      EXPECT_EQ(finish(std::move(reply)).response.status, 200);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Fairness, KeysTest, testing::Bool());
+
 TEST_F(GenerationTest, a_client_that_leaves_is_counted_as_gone) {
   for (const char* body : {kLong, kLongStream}) {
     Reply reply = start("/v1/completions", body);

@@ -29,9 +29,14 @@ struct Exchange {
 class GenerationTest : public testing::Test {
  protected:
   explicit GenerationTest(EngineOptions options = {},
-                          std::optional<ResponseCacheOptions> cache_options = std::nullopt)
-      : engine_(model_.path(), std::move(options)),
-        service_({{"m"}, {}, {"https://app.example"}, false}, engine_.metrics) {
+                          std::optional<ResponseCacheOptions> cache_options = std::nullopt,
+                          ApiKeys keys = {})
+      : engine_(model_.path(), options),
+        service_({.model_names = {"m"},
+                  .keys = std::move(keys),
+                  .allowed_origins = {"https://app.example"},
+                  .tells_clients_apart = options.is_fair},
+                 engine_.metrics) {
     if (cache_options) {
       set_cache(std::move(*cache_options));
     } else {

@@ -17,6 +17,7 @@ struct Call {
   HttpRequest request;
   std::string_view rest;  // of the path, where the route ends in '*'
   Waker wake;
+  int client = 0;  // who asks: the number of the key, where it matters
   TimePoint received = Clock::now();
 };
 

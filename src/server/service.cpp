@@ -254,11 +254,19 @@ Reply Service::handle(HttpRequest request, const Waker& wake) {
   }
   const std::string rest(match.rest);
   std::vector<HttpHeader> headers = headers_of_every_answer(request);
-  Call call{*this, std::move(request), rest, wake};
+  const int client = client_of(request);
+  Call call{*this, std::move(request), rest, wake, client};
   Reply reply = guarded(*match.route, [&] { return or_error(match.route->endpoint(call)); });
   std::string name = fmt::format(
       "{} {} {}", headers.front().value, call.request.method, call.request.path.substr(0, 200));
   return finish_reply(*match.route, std::move(name), std::move(headers), std::move(reply));
+}
+
+int Service::client_of(const HttpRequest& request) const {
+  const std::string* authorization = request.header("authorization");
+  return options_.tells_clients_apart && authorization != nullptr
+             ? options_.keys.find(*authorization).value_or(0)
+             : 0;
 }
 
 Reply Service::finish_reply(const Route& route,

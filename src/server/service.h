@@ -30,6 +30,7 @@ struct ServiceOptions {
   // Refuse names in Host that are neither local nor those of an allowed origin:
   // for a server on the loopback interface without keys (host_check.h).
   bool checks_host = false;
+  bool tells_clients_apart = false;  // by their keys
 };
 
 class Service {
@@ -67,6 +68,8 @@ class Service {
 
   std::optional<HttpResponse> admit(const HttpRequest& head);
   Reply handle(HttpRequest request, const Waker& wake);
+  // The number of its key; 0 where it does not matter.
+  int client_of(const HttpRequest& request) const;
   // Headers and counting for what the endpoint has said.
   Reply finish_reply(const Route& route,
                      std::string name,

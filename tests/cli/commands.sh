@@ -49,6 +49,9 @@ expect_error '--stop: expected a text of 1 to 1024 bytes' run x.gguf -p hi --sto
 expect_error 'max-model-len: expected 2 or more, got 1' run x.gguf -p hi --max-model-len 1
 expect_error 'expected 1 to 1000000' serve x.gguf --max-waiting 0
 expect_error 'expected 0 to 65535, got 70000' serve x.gguf --port 70000
+expect_error 'policy: expected latency or throughput, got fastest' serve demo --policy fastest
+expect_error 'leave out --max-step-ms' serve demo --policy throughput --max-step-ms 5
+expect_error 'needs --api-key-file' serve demo --fair
 expect_error 'response-cache: expected 0 to 1048576' serve demo --response-cache -1
 expect_error 'response-cache-redis: expected redis://HOST' serve demo --response-cache-redis http://x
 expect_error 'response-cache-redis: TLS' serve demo --response-cache-redis rediss://x

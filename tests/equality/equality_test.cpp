@@ -23,12 +23,15 @@ struct Surroundings {
   bool has_strangers = false;
   bool has_cache = true;
   int max_drafts = 0;
+  bool fills_steps = false;
+  bool is_fair = false;
 
   std::string describe() const {
     return "chunk " + std::to_string(chunk) + ", threads " + std::to_string(n_threads) +
            (has_strangers ? ", among strangers" : ", alone") +
            (has_cache ? ", with cache" : ", without cache") + ", drafts " +
-           std::to_string(max_drafts);
+           std::to_string(max_drafts) + (fills_steps ? ", filled steps" : "") +
+           (is_fair ? ", fair" : "");
   }
 };
 
@@ -44,6 +47,7 @@ std::vector<Request> requests(int64_t max_tokens = kAnswerTokens) {
     request.seed = 1'000 + static_cast<uint64_t>(length);
     request.sampling.temperature = 0;
     all.push_back(request);
+    request.client = 1;
     request.sampling.temperature = 0.8F;
     all.push_back(request);
     request.sampling.top_p = 0.95F;
@@ -61,6 +65,7 @@ Request stranger(int salt, int64_t max_tokens) {
   request.max_tokens = max_tokens;
   request.ignore_eos = true;
   request.seed = static_cast<uint64_t>(salt);
+  request.client = salt % 3;
   return request;
 }
 
@@ -134,6 +139,8 @@ class Equality : public testing::TestWithParam<Formats> {
     options.has_prefix_cache = around.has_cache;
     options.max_drafts = around.max_drafts;
     options.adapts_drafts = false;
+    options.fills_steps = around.fills_steps;
+    options.is_fair = around.is_fair;
     return options;
   }
 
@@ -302,7 +309,9 @@ TEST_P(Equality, any_chunking_and_threads_among_eight_strangers) {
       check({.chunk = chunk,
              .n_threads = n_threads,
              .has_strangers = true,
-             .has_cache = n_threads != 3});
+             .has_cache = n_threads != 3,
+             .fills_steps = n_threads != 1,
+             .is_fair = n_threads == 2});
     }
   }
 }
@@ -336,6 +345,7 @@ TEST_P(Equality, preempted_sequences_go_on_as_if_nothing_had_happened) {
   for (const bool has_cache : {false, true}) {
     options.has_prefix_cache = has_cache;
     options.max_drafts = has_cache ? 8 : 0;
+    options.fills_steps = has_cache;
     // How many are preempted depends on when each arrives: the pools count together.
     int64_t n_preemptions = 0;
     int64_t n_recomputed = 0;
