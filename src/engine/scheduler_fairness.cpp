@@ -57,8 +57,11 @@ bool Scheduler::may_wait_for(const Entry& other, const Entry& entry) const {
 // Prompts in the order of rounds; those of later rounds than somebody waits in are held back until
 // it is known what is admitted.
 void Scheduler::order_prefills() {
-  std::ranges::stable_sort(
-      prefills_, {}, [&](const Prefill& prefill) { return round_of(*prefill.entry); });
+  std::ranges::sort(prefills_, [&](const Prefill& a, const Prefill& b) {
+    const int64_t round_a = round_of(*a.entry);
+    const int64_t round_b = round_of(*b.entry);
+    return round_a != round_b ? round_a < round_b : Before()(a.entry, b.entry);
+  });
   const int64_t first = first_waiting_round();
   const auto end = std::ranges::find_if(
       prefills_, [&](const Prefill& prefill) { return round_of(*prefill.entry) > first; });

@@ -147,6 +147,25 @@ TEST(SchedulerFairness, clients_that_always_wait_get_the_same_tokens) {
   }
 }
 
+TEST(SchedulerFairness, places_of_one_step_go_round_while_turns_last) {
+  FairRig small(fair_limits(300));  // eight places
+  for (int i = 0; i < 10; ++i) {
+    small.submit_for(0, 1, 5);
+  }
+  for (int i = 0; i < 3; ++i) {
+    small.submit_for(1, 1, 5);
+  }
+  EXPECT_THAT(small.step_and_count().admitted, ElementsAre(0, 10, 1, 11, 2, 12, 3, 4));
+  FairRig large(fair_limits(300));
+  for (int i = 0; i < 10; ++i) {
+    large.submit_for(0, 40, 5);  // one is more than a turn
+  }
+  for (int i = 0; i < 10; ++i) {
+    large.submit_for(1, 4, 5);
+  }
+  EXPECT_THAT(large.step_and_count().admitted, ElementsAre(0, 10, 11, 12, 13, 14, 15));
+}
+
 TEST(SchedulerFairness, time_away_earns_nothing) {
   FairRig rig(fair_limits(300));
   rig.submit_for(1, 8, 1);
