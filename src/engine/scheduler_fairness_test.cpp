@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <random>
 
@@ -128,8 +129,7 @@ TEST(SchedulerFairness, clients_that_always_wait_get_the_same_tokens) {
           }
         }
         if (quantum > 0) {
-          const auto [least, most] =
-              std::ranges::minmax({rig.served[0], rig.served[1], rig.served[2]});
+          const auto [least, most] = std::minmax({rig.served[0], rig.served[1], rig.served[2]});
           ASSERT_LE(most - least,
                     quantum + 2 * limits.max_batch_tokens + limits.max_sequences * kMostNew)
               << "step " << step << ", quantum " << quantum;
