@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "engine/request.h"
@@ -16,13 +17,22 @@ struct RequestLimits {
   int64_t max_waiting = 0;    // choices that the queue can hold
 };
 
-// kInvalidArgument names field, range and value; kContextLength tells the counts.
-struct RequestFault {
-  std::string field;  // of Request: "prompt", "n_logprobs", "sampling"
-  Error error;
+// What whoever asks calls the fields, where that may differ.
+struct RequestNames {
+  std::string_view prompt = "prompt";
+  std::string_view max_tokens = "max_tokens";
+  std::string_view stop_tokens = "stop_tokens";
 };
 
-std::optional<RequestFault> find_fault(const Request& request, const RequestLimits& limits);
+// kInvalidArgument tells range and value, kContextLength the counts.
+struct RequestFault {
+  std::string field;  // by its name: "prompt", "logprobs", "top_p"
+  Error error;        // its message begins with the name
+};
+
+std::optional<RequestFault> find_fault(const Request& request,
+                                       const RequestLimits& limits,
+                                       const RequestNames& names = {});
 Result<void> check_request(const Request& request, const RequestLimits& limits);
 
 // Tokens that an answer may have: what was asked for, or what the window leaves (at least 1 for a

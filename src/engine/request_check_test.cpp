@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <limits>
+#include <tuple>
 
 namespace millrace {
 namespace {
@@ -96,6 +97,37 @@ TEST(RequestCheck, faults_name_the_field_of_the_request) {
   EXPECT_EQ(find_fault(request, kLimits)->field, "stop_tokens");
   EXPECT_THAT(find_fault(request, kLimits)->error.message,
               testing::HasSubstr("at most 64 stop tokens, got 65"));
+}
+
+TEST(RequestCheck, messages_begin_with_the_name_that_whoever_asks_has_for_the_field) {
+  const RequestNames names{
+      .prompt = "messages", .max_tokens = "max_completion_tokens", .stop_tokens = "ends"};
+  const std::tuple<const char*, const char*, std::function<void(Request&)>> cases[] = {
+      {"messages", "messages[1] is token", [](Request& r) { r.prompt[1] = -1; }},
+      {"messages", "messages: the prompt has no", [](Request& r) { r.prompt.clear(); }},
+      {"messages", "messages: the window", [](Request& r) { r.prompt.assign(51, 1); }},
+      {"max_completion_tokens",
+       "max_completion_tokens must",
+       [](Request& r) { r.max_tokens = -1; }},
+      {"ends", "ends[0] is", [](Request& r) { r.stop_tokens = {100}; }},
+      {"ends", "ends: at most", [](Request& r) { r.stop_tokens.assign(65, 1); }},
+      {"logprobs", "logprobs must", [](Request& r) { r.n_logprobs = 21; }},
+      {"top_p", "top_p must", [](Request& r) { r.sampling.top_p = 2; }},
+      {"top_k", "top_k must", [](Request& r) { r.sampling.top_k = -5; }},
+      {"timeout_ms", "timeout_ms must be 1 to", [](Request& r) { r.timeout_ms = 0; }},
+  };
+  for (const auto& [field, begin, spoil] : cases) {
+    Request request = valid();
+    spoil(request);
+    const auto fault = find_fault(request, kLimits, names);
+    ASSERT_TRUE(fault) << begin;
+    EXPECT_EQ(fault->field, field);
+    EXPECT_THAT(fault->error.message, testing::StartsWith(begin));
+  }
+  Request request = valid();
+  request.max_tokens = 48;
+  EXPECT_THAT(find_fault(request, kLimits, names)->error.message,
+              testing::HasSubstr("(max_completion_tokens)"));
 }
 
 TEST(RequestCheck, what_exceeds_the_window_is_refused_with_counts) {

@@ -2,6 +2,8 @@
 // What a client may ask of the sampler. Plain data, checked once by validate(). Any thread.
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -43,7 +45,13 @@ inline constexpr float kGreedyTemperature = 1e-5F;
 inline constexpr int kMaxLogitBias = 1024;
 inline constexpr int kMaxTopLogprobs = 20;
 
-// kInvalidArgument names the field, its range and the value. n_vocab bounds the ids of logit_bias.
+struct SamplingFault {
+  const char* field = "";
+  std::string what;  // follows the name in a message: " must be 0 to 1, got 2"
+};
+// n_vocab bounds the ids of logit_bias.
+std::optional<SamplingFault> find_fault(const SamplingParams& params, int32_t n_vocab);
+// The same; kInvalidArgument names the field, its range and the value.
 Result<void> validate(const SamplingParams& params, int32_t n_vocab);
 
 }  // namespace millrace

@@ -152,38 +152,6 @@ void refuse_other_values(FieldReader& reader) {
   }
 }
 
-// The engine's mistake in the client's words: its field of JSON as param and first in the message.
-ApiError to_api_error(const RequestFault& fault,
-                      const GenerationFields& fields,
-                      std::string prompt_name) {
-  ApiError error = to_api_error(fault.error);
-  std::string& message = error.message;
-  std::string engine_name = fault.field;
-  if (fault.field == "prompt") {
-    error.param = std::move(prompt_name);
-  } else if (fault.field == "max_tokens") {
-    error.param = fields.max_tokens_name;
-  } else if (fault.field == "stop_tokens") {
-    error.param = "stop_token_ids";
-  } else if (fault.field == "n_logprobs") {
-    error.param = engine_name = "logprobs";
-  } else if (fault.field == "sampling") {  // the message begins with the parameter
-    error.param = engine_name = message.substr(0, message.find(' '));
-  } else {
-    error.param = fault.field;
-  }
-  if (message.starts_with(engine_name)) {
-    message.replace(0, engine_name.size(), error.param);
-  } else {
-    message = fmt::format("{}: {}", error.param, message);
-  }
-  constexpr std::string_view kInBrackets = "(max_tokens)";
-  if (const size_t at = message.find(kInBrackets); at != std::string::npos) {
-    message.replace(at, kInBrackets.size(), fmt::format("({})", fields.max_tokens_name));
-  }
-  return error;
-}
-
 // Everything that can be wrong with the requests together or with one of them.
 std::optional<ApiError> find_mistake(const std::vector<Request>& requests,
                                      const GenerationFields& fields,
@@ -202,11 +170,16 @@ std::optional<ApiError> find_mistake(const std::vector<Request>& requests,
                     std::string(field)};
   }
   for (size_t i = 0; i < requests.size(); ++i) {
-    if (auto fault = find_fault(requests[i], limits)) {
-      return to_api_error(
-          *fault,
-          fields,
-          requests.size() > 1 ? fmt::format("{}[{}]", prompt_field, i) : std::string(prompt_field));
+    const std::string prompt_name =
+        requests.size() > 1 ? fmt::format("{}[{}]", prompt_field, i) : std::string(prompt_field);
+    if (auto fault = find_fault(requests[i],
+                                limits,
+                                {.prompt = prompt_name,
+                                 .max_tokens = fields.max_tokens_name,
+                                 .stop_tokens = "stop_token_ids"})) {
+      ApiError error = to_api_error(fault->error);
+      error.param = std::move(fault->field);
+      return error;
     }
   }
   return std::nullopt;
