@@ -1,7 +1,10 @@
 // Many clients at once, clients that leave, too many clients, and the end of the server.
 import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { Server, collect, sleep, tokens } from './server.mjs';
+import { OpenAI, Server, collect, sleep, tokens } from './server.mjs';
 
 const user = (content) => [{ role: 'user', content }];
 
@@ -64,6 +67,60 @@ test('more clients than the queue holds get 429 and the others their answer', as
     for (const response of served) {
       assert.equal((await response.json()).usage.completion_tokens, 60);
     }
+  } finally {
+    await server.stop();
+  }
+});
+
+test('a deadline ends a request that waits with 504, and one that runs with what it has', async () => {
+  const server = await Server.start('--max-sequences', '1');
+  try {
+    const long = {
+      model: 'demo', messages: user('Tell me a story.'), max_tokens: 1900, ignore_eos: true, temperature: 0,
+    };
+    const first = collect(await server.client.chat.completions.create({ ...long, stream: true }));
+    await assert.rejects(
+      server.client.chat.completions.create({ ...long, timeout_ms: 5 }),
+      (error) => error instanceof OpenAI.InternalServerError && error.status === 504
+        && error.code === 'deadline_exceeded' && /5 ms \(timeout_ms\)/.test(error.message));
+    assert.equal((await first).reason, 'length');
+    // How fast the machine is decides which deadline lies between the first token and the last.
+    let answer = null;
+    for (let timeout_ms = 10; answer === null; timeout_ms *= 2) {
+      answer = await server.client.chat.completions.create({ ...long, n: 4, timeout_ms }).catch((error) => {
+        assert.equal(error.status, 504);
+        return null;
+      });
+    }
+    assert.equal(answer.choices[3].finish_reason, 'timeout');
+    assert.ok(answer.usage.completion_tokens > 0);
+    assert.ok(answer.usage.completion_tokens < 4 * 1900);
+    assert.ok(await server.metric('millrace_choices_finished_total{reason="timeout"}') >= 2);
+    assert.ok(await server.until('millrace_sequences_running', (value) => value === 0));
+    assert.equal(await server.metric('millrace_kv_blocks{state="used"}'), 0);
+  } finally {
+    await server.stop();
+  }
+});
+
+test('with --fair a request does not wait for the flood of another key', async () => {
+  const file = path.join(tmpdir(), `millrace-fair-keys-${process.pid}`);
+  writeFileSync(file, 'sk-a\nsk-b\n');
+  const server = await Server.start('--max-sequences', '1', '--api-key-file', file, '--fair');
+  try {
+    const headers = (key) => ({ headers: { Authorization: `Bearer ${key}` } });
+    const ask = (key, words, max_tokens) => server.post('/v1/chat/completions', {
+      model: 'demo', messages: user(words), max_tokens, ignore_eos: true, priority: key === 'sk-a' ? -1000 : 0,
+    }, headers(key));
+    const waiting = async () => {
+      const text = await (await fetch(`${server.url}/metrics`, headers('sk-a'))).text();
+      return Number(/^millrace_sequences_waiting (\d+)/m.exec(text)[1]);
+    };
+    const flood = Array.from({ length: 40 }, (_, i) => ask('sk-a', `Story ${i}.`, 400));
+    while (await waiting() < 20) await sleep(5);
+    assert.equal((await ask('sk-b', 'Hi', 1)).status, 200);
+    assert.ok(await waiting() >= 10);
+    for (const response of await Promise.all(flood)) assert.equal(response.status, 200);
   } finally {
     await server.stop();
   }
