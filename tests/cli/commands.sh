@@ -27,7 +27,8 @@ expect_error() {
 "$millrace" --help | grep -q serve || fail "--help"
 "$millrace" --version | grep -q '^millrace [0-9]' || fail "--version"
 for command in run serve bench load simulate inspect synth; do
-  "$millrace" $command --help | grep -q "Usage: millrace $command" || fail "$command --help"
+  "$millrace" $command --help >out || fail "$command --help: status $?"  # no pipe: grep -q closes it early
+  grep -q "Usage: millrace $command" out || fail "$command --help"
 done
 "$millrace" --help | grep -q 'Exit status' || fail "--help tells no exit status"
 "$millrace" help run | grep -q 'Usage: millrace run' || fail "help run"
@@ -263,6 +264,7 @@ expect_late_error() {
   printf '{"messages": [{"role": "system", "content": "%0300d"}, {"role": "user", "content": "Hi"}]}\n' 8
 } >prompts.txt
 warm_server() {  # warm_server [OPTION...]: up to ready, then stopped
+  : >log  # what the one before said must not be read
   "$millrace" serve demo --port 0 --port-file warm_port -t 1 --kv-disk disk --warm prompts.txt "$@" 2>log &
   pid=$! server=$!
   for _ in $(seq 300); do grep -q 'ready:' log && break; kill -0 $pid 2>/dev/null || break; sleep 0.1; done
