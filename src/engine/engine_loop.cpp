@@ -175,12 +175,12 @@ void EngineLoop::end_unwanted() {
   });
 }
 
-// With what the request has by now. All its choices end in the same step, so they agree on whether
-// that is anything.
+// With what the request has by now, a beginning of the whole answer: without text that may begin a
+// stop string or is half a character. All its choices end in the same step, so they agree on
+// whether that is anything.
 void EngineLoop::end_at_deadline(SequenceState& sequence) {
   const RequestGroup* group = sequence.request().group.get();
   if (sequence.state->has_answered || (group != nullptr && group->has_answered)) {
-    sequence.text.finish();
     finish(sequence, FinishReason::kTimeout);
     return;
   }

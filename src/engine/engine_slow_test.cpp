@@ -124,6 +124,7 @@ class Client {
     if (finish->reason == FinishReason::kTimeout ||
         finish->error.code == ErrorCode::kDeadlineExceeded) {
       ASSERT_TRUE(finish->reason == FinishReason::kTimeout || ids.empty());
+      ASSERT_TRUE(expected.text.starts_with(text));
       ++n_timeouts;
       return;
     }
