@@ -17,6 +17,12 @@ class BodyBudget {
   BodyBudget& operator=(const BodyBudget&) = delete;
 
   size_t used() const { return used_.load(); }
+  // Whether a body of that size would find room just now. Reserves nothing: what is promised takes
+  // no memory, and a client that never sends it must not keep others out.
+  bool has_room_for(size_t bytes) const {
+    const size_t used = used_.load();
+    return bytes < small_bytes_ || used == 0 || used + bytes <= max_bytes_;
+  }
 
   // What one body takes of it. Gives it back at the end.
   class Share {
@@ -39,11 +45,12 @@ class BodyBudget {
         return true;
       }
       const size_t more = bytes - bytes_;
-      const size_t before = budget_->used_.fetch_add(more);
-      if (before > bytes_ && before + more > budget_->max_bytes_) {
-        budget_->used_.fetch_sub(more);
-        return false;
-      }
+      size_t before = budget_->used_.load();
+      do {
+        if (before > bytes_ && before + more > budget_->max_bytes_) {
+          return false;
+        }
+      } while (!budget_->used_.compare_exchange_weak(before, before + more));
       bytes_ = bytes;
       return true;
     }

@@ -141,7 +141,7 @@ asio::awaitable<bool> HttpConnection::serve_one() {
     co_return co_await answer_refusal(parser, *refusal);
   }
   BodyBudget::Share share(shared_.bodies);
-  if (!share.grow_to(parser.content_length().value_or(0))) {
+  if (!shared_.bodies.has_room_for(parser.content_length().value_or(0))) {
     has_unread_input_ = true;
     co_await refuse(503, kTooManyBodies);
     co_return false;
@@ -247,7 +247,9 @@ asio::awaitable<bool> HttpConnection::read_body(Parser& parser, BodyBudget::Shar
     if (error && error != http::error::need_more) {
       co_return co_await refuse_malformed(error);
     }
-    if (!share.grow_to(parser.get().body().capacity())) {
+    // The parser reserves a declared length, which takes no memory until bytes are written there.
+    const std::string& body = parser.get().body();
+    if (!share.grow_to(parser.content_length() ? body.size() : body.capacity())) {
       has_unread_input_ = true;
       co_await refuse(503, kTooManyBodies);
       co_return false;

@@ -388,6 +388,26 @@ TEST_F(HttpServerTest, contradictory_lengths_are_refused_and_the_connection_clos
   }
 }
 
+TEST_F(HttpServerTest, large_bodies_that_are_promised_and_not_sent_keep_nobody_out) {
+  HttpServerOptions options;
+  options.max_bodies_bytes = 250'000;
+  start(options);
+  const std::string begun = post("/c", std::string(70'000, 'b'), "Content-Length: 240000\r\n");
+  RawClient slow = connect(begun);
+  ASSERT_TRUE(eventually([&] { return server_->body_bytes() == 70'000; }));
+  expect_answer(post("/c", std::string(100'000, 'b')), 200, "{POST /c 100000}");
+  // What has arrived counts: no more begins, and of those that have begun one breaks off.
+  expect_answer(post("/c", std::string(190'000, 'b')), 503, "too many large bodies");
+  RawClient other = connect(post("/c", std::string(70'000, 'b'), "Content-Length: 170000\r\n"));
+  ASSERT_TRUE(eventually([&] { return server_->body_bytes() == 140'000; }));
+  ASSERT_TRUE(slow.send(std::string(150'000, 'b')));
+  EXPECT_TRUE(slow.read_until("too many large bodies"));
+  ASSERT_TRUE(eventually([&] { return server_->body_bytes() == 70'000; }));
+  ASSERT_TRUE(other.send(std::string(100'000, 'b')));
+  EXPECT_TRUE(other.read_until("{POST /c 170000}"));
+  EXPECT_TRUE(eventually([&] { return server_->body_bytes() == 0; }));
+}
+
 TEST_F(HttpServerTest, oversized_bodies_get_413_and_the_answer_is_readable) {
   HttpServerOptions options;
   options.max_body_bytes = 1000;
