@@ -14,6 +14,8 @@
 #include "server/cache_outcome.h"
 #include "server/foreign_paths.h"
 #include "server/host_check.h"
+#include "server/json_text.h"
+#include "server/response_cache/response_cache.h"
 #include "server/routes.h"
 
 namespace millrace {
@@ -138,6 +140,13 @@ HttpHandler Service::handler() {
 void Service::set_engine(Engine& engine, ResponseCache* response_cache) {
   response_cache_ = response_cache;
   engine_.store(&engine, std::memory_order_release);
+}
+
+void Service::begin_drain() {
+  is_draining_.store(true);
+  if (engine() != nullptr && response_cache_ != nullptr) {
+    response_cache_->stop_looking_elsewhere();
+  }
 }
 
 std::string Service::unready_reason() const {

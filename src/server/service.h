@@ -45,7 +45,8 @@ class Service {
   // From now on requests reach the engine, which outlives the server. Until then they get 503.
   // response_cache: null, or outlives the server too.
   void set_engine(Engine& engine, ResponseCache* response_cache = nullptr);
-  void begin_drain() { is_draining_.store(true); }
+  // Inference is refused from now on; requests that wait for Redis go on at once.
+  void begin_drain();
 
   Engine* engine() const { return engine_.load(std::memory_order_acquire); }  // null: still loading
   ResponseCache* response_cache() const { return response_cache_; }           // null: none

@@ -323,6 +323,24 @@ TEST_F(SharedCacheTest, an_answer_of_one_server_is_replayed_by_another_with_the_
   }
 }
 
+// Redis may take twenty seconds here; the end of the server does not wait for it.
+TEST_F(SharedCacheTest, requests_that_wait_for_redis_are_answered_when_the_server_ends) {
+  redis_->freeze();
+  std::vector<Reply> replies;
+  for (int i = 0; i < 3; ++i) {
+    replies.push_back(
+        start("/v1/completions",
+              fmt::format(R"({{"prompt":[{}],"max_tokens":3,"temperature":0}})", i + 1)));
+    ASSERT_TRUE(replies.back().decide && !replies.back().decide());
+  }
+  service_.begin_drain();
+  EXPECT_EQ(finish(std::move(replies[0])).response.status, 200);
+  EXPECT_EQ(finish(std::move(replies[1])).header(kHeader), "miss");
+  abort_engine();
+  EXPECT_EQ(finish(std::move(replies[2])).response.status, 503);
+  redis_->thaw();
+}
+
 TEST_F(SharedCacheTest, a_server_whose_redis_dies_or_lies_serves_on) {
   constexpr const char* kBody = R"({"prompt":[1,2],"max_tokens":3,"temperature":0})";
   const Exchange first = ask("/v1/completions", kBody);

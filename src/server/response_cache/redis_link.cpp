@@ -138,7 +138,11 @@ Result<RedisAddress> parse_redis_url(std::string_view url) {
 }
 
 struct RedisLink::Connection {
-  explicit Connection(redisContext* opened) : context(opened) {}
+  explicit Connection(redisContext* opened) : context(opened) {
+    if (context != nullptr && context->reader != nullptr) {
+      refuse_arrays();
+    }
+  }
   ~Connection() {
     if (context != nullptr) {
       redisFree(context);
@@ -148,6 +152,9 @@ struct RedisLink::Connection {
   Connection& operator=(const Connection&) = delete;
 
   std::string error() const {
+    if (has_array) {
+      return "an array, which no command asks for";
+    }
     return context != nullptr && context->err != 0 ? context->errstr : "no connection";
   }
 
@@ -194,7 +201,21 @@ struct RedisLink::Connection {
     return reply;
   }
 
+  // No command is answered by an array. hiredis would make one of any size that it is told, and
+  // walk through all of it to free it.
+  void refuse_arrays() {
+    functions = *context->reader->fn;
+    functions.createArray = [](const redisReadTask* task, auto) -> void* {
+      *static_cast<bool*>(task->privdata) = true;
+      return nullptr;
+    };
+    context->reader->fn = &functions;
+    context->reader->privdata = &has_array;
+  }
+
   redisContext* context;
+  redisReplyObjectFunctions functions{};
+  bool has_array = false;
 };
 
 RedisLink::RedisLink(RedisAddress address) : address_(std::move(address)) {}

@@ -145,6 +145,19 @@ TEST_F(RedisLinkTest, tells_the_replies_that_came_before_the_server_fell_silent)
   EXPECT_EQ(told, std::vector<std::string>{"a"});
 }
 
+TEST_F(RedisLinkTest, takes_no_array_of_any_size_or_depth) {
+  for (const char* reply : {"*1000000000\r\n", "*0\r\n", "*1\r\n$1\r\na\r\n", "*1\r\n*2\r\n"}) {
+    FakeRedis server([&](int connection) { FakeRedis::send(connection, reply); });
+    RedisLink link(server.address());
+    ASSERT_TRUE(link.open(patience()));
+    const auto replies = link.exchange({{"GET", "key"}}, patience());
+    ASSERT_FALSE(replies) << reply;
+    EXPECT_NE(replies.error().message.find("an array"), std::string::npos)
+        << replies.error().message;
+    EXPECT_FALSE(link.is_open());
+  }
+}
+
 TEST_F(RedisLinkTest, gives_up_when_told_to) {
   RedisServer server;
   RedisLink link(server.address());

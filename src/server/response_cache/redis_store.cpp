@@ -65,6 +65,7 @@ RedisStore::~RedisStore() {
     const std::lock_guard lock(mutex_);
     end_ = Clock::now() + options_.farewell_limit;
     is_stopping_ = true;
+    has_stopped_looking_ = true;
   }
   reader_news_.notify_all();
   writer_news_.notify_all();
@@ -95,13 +96,20 @@ std::shared_ptr<RedisLookup> RedisStore::find(const Digest256& key,
   lookup->wake_ = std::move(wake);
   lookup->asked_ = Clock::now();
   const std::lock_guard lock(mutex_);
-  if (!is_up_) {
+  if (!is_up_ || has_stopped_looking_) {
     return nullptr;
   }
   lookup->key_ = own_key(key);
   lookups_.push_back(lookup);
   reader_news_.notify_one();
   return lookup;
+}
+
+void RedisStore::stop_looking() {
+  const std::lock_guard lock(mutex_);
+  has_stopped_looking_ = true;
+  give_up_lookups();
+  reader_news_.notify_all();
 }
 
 void RedisStore::put(const Digest256& key, SharedRecord record) {
@@ -134,16 +142,16 @@ void RedisStore::run_reader() {
   bool has_logged = false;
   RedisLink link(options_.address);
   std::unique_lock lock(mutex_);
-  while (!is_stopping_) {
+  while (!has_stopped_looking_) {
     const Lookups lookups = take_batch();
     lock.unlock();
     const auto answered =
         link.is_open() ? read(link, lookups) : link.open(reading(kConnectLimit, kConnectLimit));
-    if (!answered && !is_stopping_) {
+    if (!answered && !has_stopped_looking_) {
       connection_errors_.add();
     }
     lock.lock();
-    if (is_stopping_) {
+    if (has_stopped_looking_) {
       break;
     }
     if (answered.has_value() != is_up_ || !std::exchange(has_logged, true)) {
@@ -152,9 +160,10 @@ void RedisStore::run_reader() {
     }
     // While Redis answers, it is asked now and then without a reason, so that no client is the
     // first to meet a dead server.
-    reader_news_.wait_for(lock, kPause, [this] { return is_stopping_ || !lookups_.empty(); });
+    reader_news_.wait_for(
+        lock, kPause, [this] { return has_stopped_looking_ || !lookups_.empty(); });
   }
-  set_up(false);
+  give_up_lookups();
 }
 
 // What has waited too long behind others is not asked for.
@@ -178,14 +187,18 @@ void RedisStore::set_up(bool is_up) {
   up_.set(is_up ? 1 : 0);
   read_complaints_ = {};
   if (!is_up) {
-    for (const auto& lookup : std::exchange(lookups_, {})) {
-      lookup->finish(nullptr);
-    }
+    give_up_lookups();
+  }
+}
+
+void RedisStore::give_up_lookups() {
+  for (const auto& lookup : std::exchange(lookups_, {})) {
+    lookup->finish(nullptr);
   }
 }
 
 RedisPatience RedisStore::reading(milliseconds silence, milliseconds total) const {
-  return {silence, total, [this] { return is_stopping_.load(); }};
+  return {silence, total, [this] { return has_stopped_looking_.load(); }};
 }
 
 RedisPatience RedisStore::writing(milliseconds limit) const {

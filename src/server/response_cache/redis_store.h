@@ -73,6 +73,9 @@ class RedisStore {
 
   // Any thread. Null: Redis does not answer at present.
   std::shared_ptr<RedisLookup> find(const Digest256& key, const AnswerShape& shape, Waker wake);
+  // Any thread. From now on nothing is looked up, and who waits is told at once that nothing was
+  // found. What is put is still written.
+  void stop_looking();
   // Any thread. What finds no room in the queue, or no Redis, is lost.
   void put(const Digest256& key, SharedRecord record);
 
@@ -95,6 +98,7 @@ class RedisStore {
   void run_reader();
   void run_writer();
   void set_up(bool is_up);
+  void give_up_lookups();
   Lookups take_batch();
   Result<void> read(RedisLink& link, const Lookups& lookups);
   SharedRecord take_record(const RedisReply& reply, const RedisLookup& lookup);
@@ -114,6 +118,7 @@ class RedisStore {
 
   TimePoint end_;  // of farewell_limit: constant once is_stopping_
   std::atomic<bool> is_stopping_{false};
+  std::atomic<bool> has_stopped_looking_{false};
   std::mutex mutex_;  // of what follows
   std::condition_variable reader_news_;
   std::condition_variable writer_news_;

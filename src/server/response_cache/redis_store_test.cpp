@@ -275,6 +275,33 @@ TEST_F(RedisStoreTest, ends_soon_though_its_server_hangs) {
   server_->thaw();
 }
 
+// With an hour for each lookup, this test is over soon only if nobody waits for them.
+TEST_F(RedisStoreTest, stops_looking_when_told_to_and_still_writes) {
+  RedisStoreOptions patient = options(1);
+  patient.read_limit = patient.batch_limit = std::chrono::hours(1);
+  auto store = make_store(std::move(patient));
+  server_->freeze();
+  std::atomic<int> n_wakes{0};
+  constexpr int kLookups = 2 * static_cast<int>(RedisStore::kMaxBatch);  // asked for and queued
+  std::vector<std::shared_ptr<RedisLookup>> lookups;
+  for (int i = 0; i < kLookups; ++i) {
+    lookups.push_back(store->find(kKey, kShape, [&] { ++n_wakes; }));
+    ASSERT_NE(lookups.back(), nullptr);
+  }
+  store->stop_looking();
+  EXPECT_TRUE(wait_until([&] { return n_wakes == kLookups; }));
+  for (const auto& lookup : lookups) {
+    EXPECT_TRUE(lookup->is_done());
+    EXPECT_EQ(lookup->take(), nullptr);
+  }
+  EXPECT_EQ(store->find(kKey, kShape, [] {}), nullptr);
+  EXPECT_EQ(errors("connection"), 0);
+  server_->thaw();
+  store->put(kKey, std::make_shared<std::string>(some_record(5)));
+  store.reset();
+  EXPECT_EQ(server_->n_keys(), 1);
+}
+
 TEST_F(RedisStoreTest, logs_what_redis_says_in_an_error_once) {
   server_->ask({"CONFIG", "SET", "maxmemory", "1"});
   testing::internal::CaptureStderr();

@@ -126,6 +126,12 @@ std::shared_ptr<RedisLookup> ResponseCache::look_elsewhere(const CacheQuestion& 
   return redis_->find(question.key, question.shape, question.wake);
 }
 
+void ResponseCache::stop_looking_elsewhere() {
+  if (redis_ != nullptr) {
+    redis_->stop_looking();
+  }
+}
+
 Result<std::unique_ptr<AnswerFeed>> ResponseCache::answer(CacheQuestion question) {
   if (question.found != nullptr) {
     memory_.put(question.key, question.found);

@@ -41,6 +41,9 @@ class ResponseCache {
   // Asks Redis for what is not at hand; null when there is no reason to wait for it.
   std::shared_ptr<RedisLookup> look_elsewhere(const CacheQuestion& question);
 
+  // The end of the server is near: who waits for Redis goes on without it.
+  void stop_looking_elsewhere();
+
   // From memory, from somebody who is just computing the same, whose failure is shared as well, or
   // computed. An error is that of compute.
   Result<std::unique_ptr<AnswerFeed>> answer(CacheQuestion question);
