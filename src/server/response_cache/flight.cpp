@@ -44,8 +44,8 @@ void WakeList::wake_all() {
   }
 }
 
-Flight::Flight(const Digest256& key, size_t max_record_bytes)
-    : key_(key), max_record_bytes_(max_record_bytes) {}
+Flight::Flight(const Digest256& key, size_t max_record_bytes, int priority)
+    : key_(key), max_record_bytes_(max_record_bytes), priority_(priority) {}
 
 Result<Flight::Reader*> Flight::start(const Compute& compute, Waker wake) {
   Reader* const reader = add_reader(std::move(wake));
@@ -93,6 +93,7 @@ bool Flight::pump() {
       break;
     }
     append_event(*record_, event);
+    has_begun_.store(true);
     if (!is_too_large_ && record_->size() > max_record_bytes_) {
       is_too_large_ = true;
       is_news = true;

@@ -60,9 +60,14 @@ class Flight {
   };
 
   // A record above max_record_bytes is not kept; what all readers have read of it is dropped.
-  Flight(const Digest256& key, size_t max_record_bytes);
+  // priority: as the engine orders the computation, lower first.
+  Flight(const Digest256& key, size_t max_record_bytes, int priority);
 
   const Digest256& key() const { return key_; }
+  int priority() const { return priority_; }
+  // Whether somebody of that priority would wait here behind what they come before themselves:
+  // nothing of the answer has been seen yet, so the computation may be waiting for its turn.
+  bool would_delay(int priority) const { return priority < priority_ && !has_begun_.load(); }
 
   // Holds up joiners until start() has been called.
   std::unique_lock<std::mutex> hold() { return std::unique_lock(mutex_); }
@@ -88,6 +93,8 @@ class Flight {
 
   const Digest256 key_;
   const size_t max_record_bytes_;
+  const int priority_;
+  std::atomic<bool> has_begun_{false};
   const std::shared_ptr<WakeList> wakes_ = std::make_shared<WakeList>();
   mutable std::mutex mutex_;  // of what follows
   std::vector<std::unique_ptr<Reader>> readers_;

@@ -173,7 +173,7 @@ Result<std::unique_ptr<AnswerFeed>> ResponseCache::answer_alone(const CacheQuest
 
 Result<ResponseCache::Attempt> ResponseCache::attempt(const CacheQuestion& question) {
   while (true) {
-    const auto own = std::make_shared<Flight>(question.key, max_record_bytes_);
+    const auto own = std::make_shared<Flight>(question.key, max_record_bytes_, question.priority);
     auto starting = own->hold();
     Attempt found = find_or_publish(own);
     if (!question.use.reads || (found.record == nullptr && found.flight == nullptr)) {
@@ -181,6 +181,11 @@ Result<ResponseCache::Attempt> ResponseCache::attempt(const CacheQuestion& quest
       starting.unlock();
       if (!reader) {
         forget(*own);
+        if (question.use.reads && found.displaced != nullptr &&
+            (found.reader = found.displaced->join(question.wake)) != nullptr) {
+          shared_.add();  // better late than not at all
+          return Attempt{.flight = found.displaced, .reader = found.reader};
+        }
         return propagate(reader);
       }
       misses_.add();
@@ -203,6 +208,9 @@ Result<ResponseCache::Attempt> ResponseCache::attempt(const CacheQuestion& quest
 ResponseCache::Attempt ResponseCache::find_or_publish(const std::shared_ptr<Flight>& own) {
   const std::lock_guard lock(mutex_);
   const auto found = flights_.find(own->key());
+  if (found != flights_.end() && found->second->would_delay(own->priority())) {
+    return {.displaced = std::exchange(found->second, own)};
+  }
   if (found != flights_.end()) {
     return {.flight = found->second};
   }

@@ -26,6 +26,7 @@ struct CacheQuestion {
   Digest256 key{};
   CacheUse use;
   AnswerShape shape;
+  int priority = 0;  // of the computation, lower first; nothing of the answer depends on it
   Compute compute;
   Waker wake;
   SharedRecord found = nullptr;  // by look_elsewhere
@@ -45,7 +46,8 @@ class ResponseCache {
   void stop_looking_elsewhere();
 
   // From memory, from somebody who is just computing the same, whose failure is shared as well, or
-  // computed. An error is that of compute.
+  // computed. Who would wait for a computation that comes later in the queue than they do computes
+  // themselves, and others join them. An error is that of compute.
   Result<std::unique_ptr<AnswerFeed>> answer(CacheQuestion question);
 
  private:
@@ -56,11 +58,12 @@ class ResponseCache {
     std::shared_ptr<Flight> flight = nullptr;
     Flight::Reader* reader = nullptr;
     bool is_leader = false;
+    std::shared_ptr<Flight> displaced = nullptr;  // what had the place
   };
 
   Result<std::unique_ptr<AnswerFeed>> answer_alone(const CacheQuestion& question);
   Result<Attempt> attempt(const CacheQuestion& question);
-  // What is there under the key; else `own` takes the place.
+  // What is there under the key; else, or where that would delay, `own` takes the place.
   Attempt find_or_publish(const std::shared_ptr<Flight>& own);
   void settle(const Flight& flight, Flight::State state);
   void forget(const Flight& flight);

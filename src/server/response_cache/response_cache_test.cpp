@@ -91,8 +91,9 @@ using Ids = std::vector<TokenId>;
 
 class ResponseCacheTest : public testing::Test {
  protected:
-  CacheQuestion question(int key = 1, CacheUse use = {true, true}) {
+  CacheQuestion question(int key = 1, CacheUse use = {true, true}, int priority = 0) {
     CacheQuestion question;
+    question.priority = priority;
     question.key = {static_cast<std::byte>(key)};
     question.use = use;
     question.shape = {.n_choices = n_choices_, .n_vocab = 1000};
@@ -108,9 +109,9 @@ class ResponseCacheTest : public testing::Test {
     question.wake = [this] { ++n_wakes_; };
     return question;
   }
-  Client ask(int key = 1, CacheUse use = {true, true}) {
+  Client ask(int key = 1, CacheUse use = {true, true}, int priority = 0) {
     Client client;
-    auto feed = cache_.answer(question(key, use));
+    auto feed = cache_.answer(question(key, use, priority));
     EXPECT_TRUE(feed);
     client.feed = std::move(*feed);
     client.pull();
@@ -172,6 +173,48 @@ TEST_F(ResponseCacheTest,
   EXPECT_EQ(late.feed->cache_outcome(), CacheOutcome::kHit);
   EXPECT_EQ(counted("shared"), 2);
   EXPECT_EQ(counted("miss"), 1);
+}
+
+TEST_F(ResponseCacheTest, an_urgent_request_does_not_wait_for_one_that_has_not_begun) {
+  Client patient = ask(1, {true, true}, 5);
+  Client equal = ask(1, {true, true}, 5);
+  Client humble = ask(1, {true, true}, 6);
+  EXPECT_EQ(computations_.size(), 1u);
+  Client urgent = ask(1, {true, true}, -1);
+  ASSERT_EQ(computations_.size(), 2u);
+  EXPECT_EQ(urgent.feed->cache_outcome(), CacheOutcome::kMiss);
+  Client late = ask();  // joins the one that comes first
+  EXPECT_EQ(computations_.size(), 2u);
+  computation(1).token(0, 5);
+  computation(1).finish(0);
+  EXPECT_TRUE(urgent.is_whole());
+  EXPECT_TRUE(late.is_whole());
+  EXPECT_EQ(ask().feed->cache_outcome(), CacheOutcome::kHit);
+  // The others still have theirs, and its end puts nothing in the way.
+  EXPECT_TRUE(patient.seen().empty());
+  computation(0).token(0, 5);
+  computation(0).finish(0);
+  for (Client* client : {&patient, &equal, &humble}) {
+    EXPECT_TRUE(client->is_whole());
+    EXPECT_EQ(client->seen(), Ids{5});
+  }
+  EXPECT_EQ(ask().feed->cache_outcome(), CacheOutcome::kHit);
+  EXPECT_EQ(computations_.size(), 2u);
+  EXPECT_EQ(counted("miss"), 2);
+  EXPECT_EQ(counted("shared"), 3);
+}
+
+TEST_F(ResponseCacheTest, an_urgent_request_joins_what_has_begun_or_what_it_cannot_overtake) {
+  Client begun = ask(1, {true, true}, 5);
+  computation(0).token(0, 5);
+  EXPECT_EQ(begun.seen(), Ids{5});
+  EXPECT_EQ(ask(1, {true, true}, -1).seen(), Ids{5});
+  Client waiting = ask(2, {true, true}, 5);
+  refuses_ = true;
+  Client urgent = ask(2, {true, true}, -1);
+  computation(1).token(0, 7);
+  EXPECT_EQ(urgent.seen(), Ids{7});
+  EXPECT_EQ(computations_.size(), 2u);
 }
 
 TEST_F(ResponseCacheTest, the_computation_goes_on_while_anybody_waits_for_it) {
