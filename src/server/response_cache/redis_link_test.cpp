@@ -175,14 +175,14 @@ TEST_F(RedisLinkTest, gives_up_when_told_to) {
 
 TEST_F(RedisLinkTest, makes_errors_fit_for_a_log) {
   FakeRedis server([](int connection) {
-    FakeRedis::send(connection, "-ERR \x1b[31m" + std::string(1000, 'e') + "\r\n");
+    FakeRedis::send(connection, "-ERR \x1b[31m\r\a\n" + std::string(1000, 'e') + "\r\n");
   });
   RedisLink link(server.address());
   ASSERT_TRUE(link.open(patience()));
   const auto replies = link.exchange({{"GET", "key"}}, patience());
   ASSERT_TRUE(replies);
   EXPECT_TRUE(replies->front().is_error);
-  EXPECT_TRUE(replies->front().text.starts_with("ERR ?[31me"));
+  EXPECT_TRUE(replies->front().text.starts_with("ERR ?[31m???e"));
   EXPECT_EQ(replies->front().text.size(), 200u);
 }
 
