@@ -89,6 +89,13 @@ Result<SegmentFile::Status> SegmentFile::status() const {
   return Status{.n_bytes = status.st_size, .has_one_name = status.st_nlink == 1};
 }
 
+bool SegmentFile::is_at(const std::string& path) const {
+  struct stat mine {};
+  struct stat there {};
+  return ::fstat(descriptor_, &mine) == 0 && ::lstat(path.c_str(), &there) == 0 &&
+         mine.st_dev == there.st_dev && mine.st_ino == there.st_ino;
+}
+
 bool read_record(const RecordPlace& place,
                  const BlockName& name,
                  const BlockBytes& memory,
@@ -117,7 +124,7 @@ std::string SegmentStore::path_of(int64_t number) const {
 }
 
 Result<void> SegmentStore::lock() {
-  const std::string path = folder_ + "/lock";
+  const std::string path = lock_path();
   const int descriptor =
       ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, kOwnerOnly);
   if (descriptor < 0) {
@@ -231,8 +238,10 @@ Result<SegmentStore> SegmentStore::open(
 
 void SegmentStore::drop_oldest() {
   Segment& oldest = segments_.front();
-  std::error_code ignored;
-  fs::remove(path_of(oldest.file->number()), ignored);
+  if (lock_->is_at(lock_path())) {
+    std::error_code ignored;
+    fs::remove(path_of(oldest.file->number()), ignored);
+  }
   n_bytes_ -= oldest.n_bytes;
   dropped_.push_back(std::move(oldest.file));
   segments_.pop_front();
@@ -243,6 +252,9 @@ Result<void> SegmentStore::begin_segment() {
   const std::string path = path_of(next_number_);
   if (next_number_ > kMaxNumber) {
     return fail(ErrorCode::kIo, "{}: no number is left for a file", folder_);
+  }
+  if (!lock_->is_at(lock_path())) {
+    return fail(ErrorCode::kIo, "{} is no longer the one that was locked", lock_path());
   }
   const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, kOwnerOnly);
   if (descriptor < 0) {

@@ -40,6 +40,8 @@ class SegmentFile {
   bool cut(int64_t size) const;
   // kIo: not a file, but a folder, a pipe or a device.
   Result<Status> status() const;
+  // Whether that path leads to this very file.
+  bool is_at(const std::string& path) const;
 
  private:
   const int descriptor_;
@@ -81,6 +83,8 @@ class SegmentStore {
   // Makes room by dropping the oldest segments. After an error the store is as before, but for
   // those. A disk without space (kResourceExhausted) costs the oldest segment too, unless it is the
   // one being written: a later call finds the space, once nobody reads that segment any more.
+  // A folder that was replaced since, or whose lock was, may be another store's: in there nothing
+  // is made (kIo) or removed.
   Result<RecordPlace> append(const RecordHead& head, std::span<const std::byte> payload);
   // Dropped since the last call; who reads them still can.
   std::vector<SegmentPtr> take_dropped() { return std::exchange(dropped_, {}); }
@@ -98,6 +102,7 @@ class SegmentStore {
 
   SegmentStore(std::string folder, int64_t max_bytes);
   std::string path_of(int64_t number) const;
+  std::string lock_path() const { return folder_ + "/lock"; }
   Result<void> lock();
   Result<std::vector<int64_t>> list() const;
   Result<Segment> open_segment(int64_t number) const;

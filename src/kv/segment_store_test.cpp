@@ -314,6 +314,43 @@ TEST_F(SegmentStoreTest, a_folder_has_one_store_under_whatever_name) {
   fs::remove(other_name);
 }
 
+TEST_F(SegmentStoreTest, a_folder_that_was_removed_and_made_again_is_the_new_stores_alone) {
+  constexpr int64_t kMaxBytes = 20'000;  // some records, of a few segments
+  constexpr size_t kBytes = 1000;
+  auto old = open(kMaxBytes);
+  ASSERT_TRUE(old);
+  int n = 0;
+  while (n < 10) {
+    ASSERT_TRUE(append(*old, n++, kBytes));
+  }
+  fs::remove_all(folder_);
+  auto young = open(kMaxBytes);
+  ASSERT_TRUE(young) << young.error().message;
+  EXPECT_TRUE(found_.empty());
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_TRUE(append(*young, 100 + i, kBytes));
+  }
+  const int64_t n_bytes = bytes_of_files();
+  // More than the old one can hold: it would make files, and drop those that it once had.
+  for (int i = 0; i < 100; ++i) {
+    const auto place = append(*old, n++, kBytes);
+    if (!place) {
+      EXPECT_EQ(place.error().code, ErrorCode::kIo);
+      EXPECT_NE(place.error().message.find("no longer the one that was locked"), std::string::npos);
+    }
+    old->take_dropped();
+  }
+  EXPECT_FALSE(append(*old, n, kBytes));
+  EXPECT_EQ(bytes_of_files(), n_bytes);
+  young = fail(ErrorCode::kUnavailable, "closed");
+  ASSERT_TRUE(open(kMaxBytes));
+  ASSERT_EQ(found_.size(), 10U);
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(found_[static_cast<size_t>(i)].number, 100 + i);
+    EXPECT_TRUE(is_whole(found_[static_cast<size_t>(i)].place, 100 + i, kBytes));
+  }
+}
+
 TEST_F(SegmentStoreTest, a_folder_that_cannot_be_listed_is_refused) {
   {
     auto store = *open(40'000);
