@@ -35,8 +35,11 @@ std::string describe(const Value& value) {
       return value.as_bool() ? "true" : "false";
     case ValueKind::kInt:
       return fmt::format("{}", value.as_int());
-    case ValueKind::kDouble:
-      return fmt::format("{}", value.as_double());
+    case ValueKind::kDouble: {
+      const std::string digits = fmt::format("{}", value.as_double());
+      const bool is_plain = digits.find_first_not_of("-0123456789") == std::string::npos;
+      return is_plain ? digits + ".0" : digits;  // or it would look like an integer
+    }
     case ValueKind::kString: {
       const std::string& text = value.as_string();
       return "the string " +
