@@ -1,5 +1,7 @@
 #include "server/warm_prompt.h"
 
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "engine/engine.h"
@@ -9,19 +11,25 @@
 namespace millrace {
 namespace {
 
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+// Most messages begin with the field already.
 tl::unexpected<Error> refuse(const ApiError& error) {
-  return error.param.empty()
+  return error.message.starts_with(error.param)
              ? fail(ErrorCode::kInvalidArgument, "{}", error.message)
              : fail(ErrorCode::kInvalidArgument, "{}: {}", error.param, error.message);
 }
 
 }  // namespace
 
-Result<Request> parse_warm_prompt(const Engine& engine, const std::string& line) {
+Result<Request> parse_warm_prompt(const Engine& engine, std::string_view line) {
+  if (line.starts_with(kByteOrderMark)) {  // how some editors begin a file
+    line.remove_prefix(kByteOrderMark.size());
+  }
   const int64_t max_tokens = engine.info().max_model_len - 1;
   Request request;
   if (line.find_first_not_of(" \t") == line.find('{')) {
-    const auto body = parse_body(line);
+    const auto body = parse_body(std::string(line));
     if (!body) {
       return refuse(body.error());
     }

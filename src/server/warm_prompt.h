@@ -1,7 +1,7 @@
 #pragma once
 // Prompts that a server computes before its first request. Pure functions.
 
-#include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "engine/request.h"
@@ -12,6 +12,6 @@ class Engine;
 
 // A line of text is a prompt as it is, one that begins with { is a body of /v1/chat/completions.
 // Errors say what is wrong with it; unknown fields are none. The request asks for one token.
-Result<Request> parse_warm_prompt(const Engine& engine, const std::string& line);
+Result<Request> parse_warm_prompt(const Engine& engine, std::string_view line);
 
 }  // namespace millrace
