@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cstring>
 #include <optional>
@@ -24,6 +25,16 @@ int parse_number(std::string_view text, int low, int high) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool is_number = error == std::errc{} && end == text.data() + text.size();
   return is_number && value >= low && value <= high ? value : -1;
+}
+
+// A name or an IPv4 address; for brackets, an IPv6 address, perhaps with a zone.
+bool is_host(std::string_view text, bool is_in_brackets) {
+  const auto is_fit = [&](unsigned char c) {
+    const bool is_word = c < 0x80 && std::isalnum(c) != 0;
+    return is_word || c == '.' || c == '-' || c == '_' ||
+           (is_in_brackets && (c == ':' || c == '%'));
+  };
+  return !text.empty() && std::ranges::all_of(text, is_fit);
 }
 
 // Waits for a socket as long as somebody has patience.
@@ -116,7 +127,8 @@ Result<RedisAddress> parse_redis_url(std::string_view url) {
     url = url.substr(0, slash);
   }
   std::string_view port;
-  if (url.starts_with('[')) {
+  const bool is_in_brackets = url.starts_with('[');
+  if (is_in_brackets) {
     const size_t end = url.find(']');
     if (end == std::string_view::npos) {
       return refuse();
@@ -131,7 +143,7 @@ Result<RedisAddress> parse_redis_url(std::string_view url) {
   if (!port.empty()) {
     address.port = port[0] == ':' ? parse_number(port.substr(1), 1, 65535) : -1;
   }
-  if (address.host.empty() || address.port < 0 || address.database < 0) {
+  if (!is_host(address.host, is_in_brackets) || address.port < 0 || address.database < 0) {
     return refuse();
   }
   return address;

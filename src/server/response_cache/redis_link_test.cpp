@@ -19,6 +19,8 @@ TEST(RedisUrl, names_host_port_and_database) {
   EXPECT_EQ(parse_redis_url("redis://localhost/")->name(), "redis://localhost:6379/0");
   EXPECT_EQ(parse_redis_url("redis://[::1]:7/1")->name(), "redis://[::1]:7/1");
   EXPECT_EQ(parse_redis_url("redis://[::1]")->host, "::1");
+  EXPECT_EQ(parse_redis_url("redis://[fe80::1%eth0]")->host, "fe80::1%eth0");
+  EXPECT_EQ(parse_redis_url("redis://my_redis-1.local")->host, "my_redis-1.local");
 }
 
 TEST(RedisUrl, that_is_something_else_is_refused) {
@@ -31,6 +33,13 @@ TEST(RedisUrl, that_is_something_else_is_refused) {
                           "redis://host:0",
                           "redis://host:65536",
                           "redis://host:6379x",
+                          "redis://127.0.0.1?x=1",
+                          "redis://127.0.0.1#x",
+                          "redis://a b",
+                          "redis://a\nb",
+                          "redis://h\xc3\xb6st",
+                          "redis://[::1?x=1]",
+                          "redis://[]",
                           "redis://host/a",
                           "redis://host/-1",
                           "redis://host/1/2",
