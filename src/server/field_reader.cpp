@@ -42,8 +42,9 @@ std::string describe(const Value& value) {
     }
     case ValueKind::kString: {
       const std::string& text = value.as_string();
-      return "the string " +
-             json_string(text.size() <= kShownBytes ? text : text.substr(0, kShownBytes) + "...");
+      return "the string " + json_string(text.size() <= kShownBytes
+                                             ? text
+                                             : std::string(cut_text(text, kShownBytes)) + "...");
     }
     case ValueKind::kList:
     case ValueKind::kTuple:
@@ -69,6 +70,10 @@ ApiResult<Value> parse_body(std::string body) {
     return tl::unexpected(
         ApiError{ApiCode::kTooManyValues,
                  "the request body holds too many values: " + value.error().message});
+  }
+  if (value.error().code == ErrorCode::kUnsupported) {
+    return tl::unexpected(
+        ApiError{ApiCode::kInvalidValue, "the request body: " + value.error().message});
   }
   return tl::unexpected(
       ApiError{ApiCode::kInvalidJson, "the request body is not JSON: " + value.error().message});

@@ -70,6 +70,14 @@ std::string json_string(std::string_view text) {
   return out;
 }
 
+std::string_view cut_text(std::string_view text, size_t max_bytes) {
+  if (text.size() <= max_bytes) {
+    return text;
+  }
+  const std::string_view begin = text.substr(0, max_bytes);
+  return begin.substr(0, begin.size() - incomplete_utf8_tail(begin));
+}
+
 void append_json_float(std::string& out, float value) {
   if (std::isnan(value)) {
     out += "null";

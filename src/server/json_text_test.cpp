@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <vector>
 
 #include "base/utf8.h"
 
@@ -39,6 +42,24 @@ TEST(JsonText, reads_back_as_the_same_text_for_random_bytes) {
     }
     const auto parsed = nlohmann::json::parse(json_string(text));
     ASSERT_EQ(parsed.get<std::string>(), replace_invalid_utf8(text));
+  }
+}
+
+TEST(JsonText, texts_are_cut_between_characters) {
+  EXPECT_EQ(cut_text("abc", 3), "abc");
+  EXPECT_EQ(cut_text("abc\xC3", 4), "abc\xC3");  // nothing is cut
+  std::mt19937 random(7);
+  for (int i = 0; i < 5'000; ++i) {
+    std::string text;
+    std::vector<size_t> ends = {0};
+    for (int n = 0; n < 8; ++n) {
+      append_utf8(text, std::array{U'a', U'\u00e9', U'\u20ac', U'\U0001F600'}[random() % 4]);
+      ends.push_back(text.size());
+    }
+    const size_t max_bytes = random() % (text.size() + 2);
+    const std::string_view cut = cut_text(text, max_bytes);
+    EXPECT_TRUE(text.starts_with(cut));
+    EXPECT_EQ(cut.size(), *(std::ranges::upper_bound(ends, max_bytes) - 1));
   }
 }
 

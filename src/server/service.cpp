@@ -118,7 +118,7 @@ HttpHandler Service::handler() {
       log_debug("[http] {} {} {} {}",
                 headers.front().value,
                 head.method,
-                head.path.substr(0, kShownBytes),
+                cut_text(head.path, kShownBytes),
                 refusal->status);
       append(refusal->headers, std::move(headers));
     }
@@ -174,7 +174,7 @@ bool Service::serves_model(std::string_view name) const {
 ApiError Service::unknown_model(std::string_view name) const {
   return {ApiCode::kModelNotFound,
           fmt::format("model: '{}' is not served here; there is {} (--alias adds names)",
-                      name.substr(0, kShownBytes),
+                      cut_text(name, kShownBytes),
                       fmt::join(options_.model_names, ", ")),
           "model"};
 }
@@ -191,7 +191,7 @@ ApiResult<void> Service::accept(std::string_view path, BodyFields& fields) {
 
 void Service::warn_unknown_fields(std::string_view path, const std::vector<std::string>& names) {
   for (const std::string& whole_name : names) {
-    const std::string name = whole_name.substr(0, kShownBytes);
+    const std::string name(cut_text(whole_name, kShownBytes));
     const std::lock_guard lock(mutex_);
     if (warned_fields_.size() < kMaxWarnedFields &&
         warned_fields_.insert(fmt::format("{} {}", path, name)).second) {
@@ -223,7 +223,7 @@ std::optional<HttpResponse> Service::admit(const HttpRequest& head) {
     const std::string_view here = instead_of(head.path);
     return refuse({ApiCode::kUnknownUrl,
                    fmt::format("there is no {} here{}{}",
-                               head.path.substr(0, kShownBytes),
+                               cut_text(head.path, kShownBytes),
                                here.empty() ? "" : ": ",
                                here)});
   }
@@ -334,7 +334,7 @@ std::optional<ApiError> Service::check_host(const HttpRequest& request) const {
   return ApiError{ApiCode::kHostNotAllowed,
                   fmt::format("Host {} is not a name of this server: let the proxy send 'Host: "
                               "localhost', or allow its pages with --allow-origin",
-                              host->substr(0, kShownBytes))};
+                              cut_text(*host, kShownBytes))};
 }
 
 // A page from elsewhere must not even start work here, whether or not it could
@@ -346,7 +346,7 @@ std::optional<ApiError> Service::check_origin(const HttpRequest& request) const 
   }
   return ApiError{ApiCode::kOriginNotAllowed,
                   fmt::format("pages of {} may not use this server (--allow-origin)",
-                              origin->substr(0, kShownBytes))};
+                              cut_text(*origin, kShownBytes))};
 }
 
 HttpResponse Service::preflight(const HttpRequest& request, const std::string& allow) const {

@@ -210,7 +210,7 @@ class JsonReader {
     if (parsed.ec == std::errc::result_out_of_range) {
       const bool is_small = number.find("e-") != number.npos || number.find("E-") != number.npos;
       if (is_strict_ && !is_small) {
-        return fail(ErrorCode::kInvalidArgument,
+        return fail(ErrorCode::kUnsupported,
                     "[json] offset {}: the number is beyond the range of a double",
                     begin);
       }

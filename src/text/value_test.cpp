@@ -114,7 +114,8 @@ TEST(Value, strict_json_has_no_numbers_that_are_none) {
   for (const char* text : {"NaN", "[Infinity]", "{\"a\":-Infinity}", "1e999", "-1e999", "[1,-]"}) {
     const Result<Value> value = parse_strict_json(text);
     ASSERT_FALSE(value) << text;
-    EXPECT_EQ(value.error().code, ErrorCode::kInvalidArgument);
+    const bool is_json = std::string_view(text).find("1e999") != std::string_view::npos;
+    EXPECT_EQ(value.error().code, is_json ? ErrorCode::kUnsupported : ErrorCode::kInvalidArgument);
     EXPECT_NE(value.error().message.find("offset"), std::string::npos);
   }
   EXPECT_TRUE(parse_json("[NaN, Infinity, -Infinity, 1e999]"));  // as Python reads it

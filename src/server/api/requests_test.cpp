@@ -54,6 +54,8 @@ TEST(ChatRequest, mistakes_are_named_with_their_path_and_what_came) {
       {R"("top_k":2e1)", "top_k", "got 20.0"},
       {R"("priority":-0.0)", "priority", "got -0.0"},
       {R"("max_tokens":1e300)", "max_tokens", "got 1e+300"},
+      {R"("n":"a123456789012345678901234567890123456789")", "n", "89\""},
+      {R"("n":"a12345678901234567890123456789012345678é")", "n", "5678...\""},
       {R"("temperature":-0.1)", "temperature", "a number from 0 to 1000000, got -0.1"},
       {R"("temperature":"hot")", "temperature", "got the string \"hot\""},
       {R"("top_p":1.5)", "top_p", "from 0 to 1"},
