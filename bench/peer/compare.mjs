@@ -1,8 +1,8 @@
 // Millrace and llama.cpp on the same GGUF file, in turns, on the same threads: medians and ratios.
 //
-//   cd bench/peer && npm install --no-save
-//   node compare.mjs MILLRACE MODEL... [--threads N] [--rounds 5] [-p 512] [-n 64] [--json]
-import { execFileSync } from 'node:child_process';
+//   (cd bench/peer && npm install --no-save)
+//   node bench/peer/compare.mjs MILLRACE MODEL... [--threads N] [--rounds 5] [-p 512] [-n 64] [--json]
+import { spawnSync } from 'node:child_process';
 import { parseArgs } from 'node:util';
 import { fileURLToPath } from 'node:url';
 
@@ -22,9 +22,16 @@ if (models.length === 0) {
   process.exit(1);
 }
 const peer = fileURLToPath(new URL('llama_cpp.mjs', import.meta.url));
-const run = (program, args) => JSON.parse(execFileSync(program, args, {
-  encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'],
-}).trim().split('\n').at(-1));
+function run(program, args) {
+  const { error, status, stdout } = spawnSync(program, args, {
+    encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  if (status !== 0) {  // what is wrong stands on standard error already, if the program ran
+    console.error(`compare: ${program} ${args.join(' ')}: ${error?.message ?? `status ${status}`}`);
+    process.exit(1);
+  }
+  return JSON.parse(stdout.trim().split('\n').at(-1));
+}
 
 function median(numbers) {
   const sorted = [...numbers].sort((a, b) => a - b);

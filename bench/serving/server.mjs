@@ -5,6 +5,15 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
+// What is wrong with an argument stands on standard error already: no stack behind it.
+process.on('uncaughtException', (error) => {
+  console.error(error.isExpected ? error.message : error);
+  process.exit(1);
+});
+function expected(message) {
+  return Object.assign(new Error(message), { isExpected: true });
+}
+
 export class Server {
   static async start(millrace, model, ...options) {
     const server = new Server();
@@ -14,10 +23,15 @@ export class Server {
       millrace, ['serve', model, '--port', '0', '--port-file', portFile, ...options],
       { stdio: ['ignore', 'ignore', 'inherit'] });
     server.exited = new Promise((resolve) => { server.process.on('exit', resolve); });
+    let startError;
+    server.process.on('error', (error) => { startError = error; });
     const isReady = async () => existsSync(portFile) &&
       (await fetch(`${server.url(portFile)}/health/ready`)).status === 200;
     while (!await isReady()) {
-      if (server.process.exitCode !== null) throw new Error('the server has ended');
+      if (startError ?? server.process.exitCode !== null) {
+        rmSync(server.folder, { recursive: true, force: true });
+        throw expected(startError?.message ?? `the server ended: ${millrace} serve ${model}`);
+      }
       await sleep(50);
     }
     return server;
