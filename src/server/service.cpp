@@ -220,7 +220,9 @@ std::optional<HttpResponse> Service::admit(const HttpRequest& head) {
     return preflight(head, "GET, HEAD, POST, OPTIONS");
   }
   if (match.allow.empty()) {
-    const std::string_view here = instead_of(head.path);
+    const std::string tidy = tidy_path(head.path.substr(0, kShownBytes));
+    const bool is_ours = !match_route(head.method, tidy).allow.empty();
+    const std::string_view here = is_ours ? std::string_view(tidy) : instead_of(tidy);
     return refuse({ApiCode::kUnknownUrl,
                    fmt::format("there is no {} here{}{}",
                                cut_text(head.path, kShownBytes),

@@ -2,6 +2,7 @@
 
 #include "server/service.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -80,6 +81,14 @@ TEST(Service, errors_have_the_shape_of_openai) {
   EXPECT_EQ(unknown["error"]["message"], "there is no /v2/x here");
   const auto foreign = nlohmann::json::parse(send(service, request("GET", "/api/generate")).body);
   EXPECT_EQ(foreign["error"]["message"], "there is no /api/generate here: POST /v1/completions");
+  for (const auto& [path, here] : std::vector<std::pair<const char*, const char*>>{
+           {"/v1/chat/completions/", "/v1/chat/completions"},
+           {"//v1/models", "/v1/models"},
+           {"/v1/", "GET /v1/models, POST /v1/chat/completions"},
+           {"/api//tags/", "GET /v1/models"}}) {
+    const auto untidy = nlohmann::json::parse(send(service, request("GET", path)).body);
+    EXPECT_EQ(untidy["error"]["message"], fmt::format("there is no {} here: {}", path, here));
+  }
   const Exchange wrong_method = send(service, request("DELETE", "/v1/models"));
   EXPECT_EQ(wrong_method.status, 405);
   EXPECT_EQ(wrong_method.header("Allow"), "GET, HEAD, OPTIONS");

@@ -32,6 +32,12 @@ constexpr std::array kAll = {
     UnsupportedField{
         "return_tokens_as_token_ids", "[]", "log-probabilities show tokens as they are spelled"},
     UnsupportedField{"n_predict", "[-1]", "use max_tokens"},
+    UnsupportedField{"num_predict", "[-1]", "use max_tokens"},
+    UnsupportedField{"options", "[{}]", "write what it holds as fields of the request itself"},
+    UnsupportedField{"format", R"([""])", kConstrained},
+    UnsupportedField{
+        "think", "[]", "use chat_template_kwargs, if the model's template has a switch"},
+    UnsupportedField{"samplers", "[[]]", kSampler},
     UnsupportedField{"n_probs", "[0]", "use logprobs"},
     UnsupportedField{"repeat_penalty", "[1]", "use repetition_penalty"},
     UnsupportedField{"dynatemp_range", "[0]", kSampler},

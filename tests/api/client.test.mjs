@@ -293,6 +293,9 @@ describe('the official client', () => {
     assert.equal(tokenized.token_strs.length, tokenized.tokens.length);
     const back = await (await server.post('/detokenize', { tokens: tokenized.tokens })).json();
     assert.equal(back.prompt, prompt);
+    const theirs = await server.post('/tokenize', { content: 'Hello' });
+    assert.equal(theirs.status, 400);
+    assert.match((await theirs.json()).error.message, /content is called prompt here/);
     const chat = await (await server.post('/tokenize', { messages: story })).json();
     const answer = await client.chat.completions.create({ model: 'demo', messages: story, max_tokens: 1 });
     assert.equal(chat.count, answer.usage.prompt_tokens);

@@ -33,9 +33,12 @@ ApiResult<TokenizeRequest> parse_tokenize_request(const Value& body) {
   reader.read("model", request.fields.model);
   request.has_messages = reader.take("messages") != nullptr;
   const Value* prompt = reader.take("prompt");
+  const bool has_content = prompt == nullptr && reader.take("content") != nullptr;
   if ((prompt != nullptr) == request.has_messages) {
     reader.fail_at("prompt",
-                   "expected either prompt or messages",
+                   has_content
+                       ? "expected either prompt or messages (content is called prompt here)"
+                       : "expected either prompt or messages",
                    prompt == nullptr ? ApiCode::kMissingRequiredParameter : ApiCode::kInvalidValue);
   } else if (prompt != nullptr && !prompt->is_string()) {
     reader.fail_expecting("prompt", "a string", prompt);
