@@ -20,8 +20,11 @@ constexpr uint32_t kMagic = 0x46554747u;
 constexpr uint32_t kVersion = 3;
 
 void append_bytes(std::vector<std::byte>& out, const void* data, size_t n) {
-  const auto* bytes = static_cast<const std::byte*>(data);
-  out.insert(out.end(), bytes, bytes + n);
+  const size_t begin = out.size();
+  out.resize(begin + n);
+  if (n > 0) {
+    std::memcpy(out.data() + begin, data, n);
+  }
 }
 
 template <class T>
