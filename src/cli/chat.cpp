@@ -146,6 +146,9 @@ class Chat {
       case Kind::kHelp:
         print_note("{}", chat_help());
         return {};
+      case Kind::kUnexpectedText:
+        print_note("{} takes no text behind it\n", said.text);
+        return {};
       case Kind::kUnknown:
         complain(said.text);
         return {};
@@ -230,8 +233,10 @@ ChatLine parse_chat_line(const std::string& line) {
   const size_t begin = line.find_first_not_of(" \t\r\n", end);
   const std::string rest = begin == std::string::npos ? "" : line.substr(begin);
   for (const ChatCommand& command : kCommands) {
-    if (name == command.name && (command.kind == Kind::kSystem || rest.empty())) {
-      return {command.kind, rest};
+    if (name == command.name) {
+      const bool takes_text = command.kind == Kind::kSystem;
+      return takes_text || rest.empty() ? ChatLine{command.kind, rest}
+                                        : ChatLine{Kind::kUnexpectedText, name};
     }
   }
   return {Kind::kUnknown, name};

@@ -13,9 +13,19 @@ namespace millrace {
 
 // What a line says.
 struct ChatLine {
-  enum class Kind { kEmpty, kMessage, kHelp, kExit, kClear, kSystem, kRegenerate, kUnknown };
+  enum class Kind {
+    kEmpty,
+    kMessage,
+    kHelp,
+    kExit,
+    kClear,
+    kSystem,
+    kRegenerate,
+    kUnexpectedText,
+    kUnknown
+  };
   Kind kind = Kind::kEmpty;
-  std::string text;  // of the message, of /system, or the unknown command
+  std::string text;  // of the message, of /system, or the command that is unknown or takes none
 
   bool operator==(const ChatLine&) const = default;
 };

@@ -31,7 +31,7 @@ TEST(ParseChatLine, tells_commands_from_messages) {
             (ChatLine{Kind::kSystem, "Be brief.\nAnd kind."}));
   EXPECT_EQ(parse_chat_line("/system"), (ChatLine{Kind::kSystem, ""}));
   EXPECT_EQ(parse_chat_line("/quit now"), (ChatLine{Kind::kUnknown, "/quit"}));
-  EXPECT_EQ(parse_chat_line("/clear everything"), (ChatLine{Kind::kUnknown, "/clear"}));
+  EXPECT_EQ(parse_chat_line("/clear everything"), (ChatLine{Kind::kUnexpectedText, "/clear"}));
   EXPECT_EQ(parse_chat_line("//etc is a folder"), (ChatLine{Kind::kMessage, "/etc is a folder"}));
 }
 

@@ -66,8 +66,14 @@ std::string command_hint(const std::string& name, std::span<const std::string> n
   if (const auto* row = find_foreign_name(ForeignKind::kCommand, name)) {
     return fmt::format(", here: {}", row->here);
   }
+  if (name == "-m" || name == "--model") {
+    return ", did you mean millrace run MODEL -p TEXT?";
+  }
   if (name == "demo" || name.ends_with(".gguf")) {
     return fmt::format(", did you mean millrace run {}?", name);
+  }
+  if (name.starts_with('-')) {
+    return " (a command comes first: millrace run MODEL -p TEXT)";
   }
   const std::string near = nearest_name(name, names);
   return near.empty() ? "" : ", did you mean " + near + "?";

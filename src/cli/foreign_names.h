@@ -7,7 +7,8 @@
 
 namespace millrace {
 
-enum class ForeignKind { kCommand, kOption, kChatCommand };
+// kServeOption: options of run, asked of serve.
+enum class ForeignKind { kCommand, kOption, kServeOption, kChatCommand };
 
 struct ForeignName {
   ForeignKind kind;

@@ -4,10 +4,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cstdio>
 #include <limits>
 #include <numeric>
+#include <set>
 #include <string_view>
 #include <system_error>
 #include <type_traits>
@@ -105,6 +107,7 @@ std::string nearest_name(const std::string& name, std::span<const std::string> c
 struct OptionSet::Parser {
   CLI::App app;
   std::string usage;
+  std::set<const CLI::Option*> numbers;  // options whose value is one
 
   template <class T>
   void add(const char* names, T& value, const char* help) {
@@ -120,48 +123,119 @@ struct OptionSet::Parser {
 
   template <class T, class Bound>
   void add_in_range(const char* names, T& value, Bound low, Bound high, const char* help) {
-    app.add_option(names, value, help)
-        ->capture_default_str()
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
-        ->check(in_range(low, high));
+    numbers.insert(app.add_option(names, value, help)
+                       ->capture_default_str()
+                       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
+                       ->check(in_range(low, high)));
   }
 
-  // What people type elsewhere, found before parsing: -ngl would be read as -n with the value gl.
-  std::optional<std::string> foreign_option(std::span<const std::string> arguments) const {
+  // Whether CLI11 may take an argument apart: "-n5", "-qs7", "-pText", but not "-tb" or "-st".
+  bool is_bundle(std::string_view argument) const {
+    if (argument.size() < 2 || argument.starts_with("--")) {
+      return false;
+    }
+    const CLI::Option* first = app.get_option_no_throw(std::string(argument.substr(0, 2)));
+    const std::string rest(argument.substr(2));
+    if (first == nullptr || rest.empty()) {
+      return first != nullptr;
+    }
+    if (first->get_items_expected_max() == 0) {  // a flag: more of them behind it
+      return is_bundle("-" + rest);
+    }
+    double ignored = 0;
+    return !numbers.contains(first) || CLI::detail::lexical_cast(rest, ignored);
+  }
+
+  // Unknown options, found before parsing: -ngl would be read as -n with the value gl. All of them,
+  // for the command line of another program has several.
+  std::vector<std::string> unknown_options(std::span<const std::string> arguments) const {
+    std::vector<std::string> unknown;
     for (size_t i = 0; i < arguments.size() && arguments[i] != "--"; ++i) {
       const std::string name = arguments[i].substr(0, arguments[i].find('='));
-      const CLI::Option* option = name.starts_with('-') ? app.get_option_no_throw(name) : nullptr;
+      const bool is_name = name.size() > 1 && name[0] == '-' && name[1] != '.' &&
+                           std::isdigit(static_cast<unsigned char>(name[1])) == 0;
+      const CLI::Option* option = is_name ? app.get_option_no_throw(name) : nullptr;
+      const bool is_foreign = find_foreign_name(ForeignKind::kOption, name) != nullptr;
       if (option != nullptr) {
         const bool has_value_behind = option->get_items_expected_max() > 0 && name == arguments[i];
         i += has_value_behind ? 1 : 0;
-      } else if (const auto* row = find_foreign_name(ForeignKind::kOption, name)) {
-        // A name that the row shares with this command, as load's --model, is nearer.
-        const std::vector<std::string> ours = option_names();
-        const auto near = std::find_if(ours.begin(), ours.end(), [&](const std::string& our) {
-          return find_foreign_name(ForeignKind::kOption, our) == row;
-        });
-        return near != ours.end() ? fmt::format("unknown option {}, did you mean {}?", name, *near)
-                                  : fmt::format("unknown option {}, here: {}", name, row->here);
+      } else if (is_name && (is_foreign || !is_bundle(name))) {
+        unknown.push_back(name);
       }
     }
-    return std::nullopt;
+    return unknown;
+  }
+
+  // ", here: ...", or the nearest of ours, or nothing.
+  std::string hint_for(const std::string& name) const {
+    const ForeignName* row =
+        command() == "serve" ? find_foreign_name(ForeignKind::kServeOption, name) : nullptr;
+    row = row != nullptr ? row : find_foreign_name(ForeignKind::kOption, name);
+    const std::vector<std::string> ours = option_names();
+    if (row == nullptr) {
+      const std::string near = nearest_name(name, ours);
+      return near.empty() ? "" : ", did you mean " + near + "?";
+    }
+    // A name that the row shares with this command, as load's --model, is nearer.
+    for (const std::string& our : ours) {
+      if (find_foreign_name(ForeignKind::kOption, our) == row) {
+        return ", did you mean " + our + "?";
+      }
+    }
+    constexpr std::string_view kNothing = "nothing (";
+    if (row->here.starts_with(kNothing)) {
+      return fmt::format(", not needed here ({}", row->here.substr(kNothing.size()));
+    }
+    const std::string_view option =
+        row->here.substr(std::min(row->here.find("--"), row->here.size()));
+    const bool is_ours = std::ranges::count(ours, option.substr(0, option.find(' '))) > 0;
+    const bool is_of_another = row->here.starts_with('-') && !option.empty() && !is_ours;
+    return fmt::format(
+        ", here: {}{}", row->here, is_of_another ? ", which " + command() + " does not have" : "");
+  }
+
+  std::optional<std::string> complaint(std::span<const std::string> arguments) const {
+    const std::vector<std::string> unknown = unknown_options(arguments);
+    if (unknown.empty()) {
+      return std::nullopt;
+    }
+    std::string text = unknown.size() == 1 ? "unknown option " : "unknown options: ";
+    for (const std::string& name : unknown) {
+      text += fmt::format("{}{}{}", &name == &unknown.front() ? "" : "; ", name, hint_for(name));
+    }
+    return text;
+  }
+
+  // An option whose value would be the name of another one: --speculate --draft FILE.
+  const CLI::Option* option_without_value(std::span<const std::string> arguments) const {
+    for (size_t i = 0; i < arguments.size() && arguments[i] != "--"; ++i) {
+      const CLI::Option* option =
+          arguments[i].starts_with('-') ? app.get_option_no_throw(arguments[i]) : nullptr;
+      if (option == nullptr || option->get_items_expected_max() == 0) {
+        continue;
+      }
+      ++i;
+      if (i == arguments.size() ||
+          (arguments[i].starts_with("--") && app.get_option_no_throw(arguments[i]) != nullptr)) {
+        return option;
+      }
+    }
+    return nullptr;
   }
 
   // What to say of the first argument that no option took.
   std::string unknown_argument() const {
-    std::string unknown = app.remaining().front();
-    if (unknown.starts_with("--")) {
-      unknown.resize(std::min(unknown.find('='), unknown.size()));
-    }
-    const std::string near = nearest_name(unknown, option_names());
-    return fmt::format("unknown {} {}{}",
-                       unknown.starts_with('-') ? "option" : "argument",
+    const std::string unknown = app.remaining().front();
+    const bool has_prompt = app.get_option_no_throw("--prompt") != nullptr;
+    return fmt::format("unknown argument {}{}",
                        unknown,
-                       near.empty() ? "" : ", did you mean " + near + "?");
+                       has_prompt ? ": a prompt goes behind -p, in quotation marks" : "");
   }
 
+  std::string command() const { return usage.substr(0, usage.find(' ')); }
+
   std::string help_hint() const {
-    return fmt::format("(millrace {} --help lists the options)", usage.substr(0, usage.find(' ')));
+    return fmt::format("(millrace {} --help lists the options)", command());
   }
 
   std::vector<std::string> option_names() const {
@@ -210,15 +284,15 @@ void OptionSet::add(const char* names, double& value, double low, double high, c
 }
 void OptionSet::add(
     const char* names, std::optional<int64_t>& value, int64_t low, int64_t high, const char* help) {
-  parser_->app.add_option(names, value, help)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
-      ->check(in_range(low, high));
+  parser_->numbers.insert(parser_->app.add_option(names, value, help)
+                              ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
+                              ->check(in_range(low, high)));
 }
 void OptionSet::add(
     const char* names, std::optional<double>& value, double low, double high, const char* help) {
-  parser_->app.add_option(names, value, help)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
-      ->check(in_range(low, high));
+  parser_->numbers.insert(parser_->app.add_option(names, value, help)
+                              ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
+                              ->check(in_range(low, high)));
 }
 void OptionSet::add(const char* names, std::optional<std::string>& value, const char* help) {
   parser_->app.add_option(names, value, help)
@@ -235,8 +309,18 @@ Result<int> OptionSet::run(std::span<const std::string> arguments,
 }
 
 Result<OptionSet::Outcome> OptionSet::parse(std::span<const std::string> arguments) {
-  if (const auto foreign = parser_->foreign_option(arguments)) {
-    return fail(ErrorCode::kInvalidArgument, "{} {}", *foreign, parser_->help_hint());
+  const bool wants_help = std::ranges::any_of(arguments, [](const std::string& argument) {
+    return argument == "--help" || argument == "-h";
+  });
+  if (const auto complaint = parser_->complaint(arguments); complaint && !wants_help) {
+    return fail(ErrorCode::kInvalidArgument, "{} {}", *complaint, parser_->help_hint());
+  }
+  if (const auto* bare = parser_->option_without_value(arguments)) {
+    return fail(ErrorCode::kInvalidArgument,
+                "{}: expected a value behind it: {} {}",
+                bare->get_name(),
+                bare->get_description(),
+                parser_->help_hint());
   }
   try {
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
@@ -245,12 +329,6 @@ Result<OptionSet::Outcome> OptionSet::parse(std::span<const std::string> argumen
   } catch (const CLI::CallForHelp&) {
     std::fputs(parser_->app.help().c_str(), stdout);
     return Outcome::kHelpShown;
-  } catch (const CLI::ArgumentMismatch& error) {  // "--alias: 1 required TEXT missing"
-    const std::string_view text = error.what();
-    return fail(ErrorCode::kInvalidArgument,
-                "{}: expected a value behind it {}",
-                text.substr(0, text.find(": ")),
-                parser_->help_hint());
   } catch (const CLI::Error& error) {
     const bool is_unknown = !parser_->app.remaining().empty();
     return fail(ErrorCode::kInvalidArgument,

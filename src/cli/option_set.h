@@ -41,7 +41,7 @@ class OptionSet {
                   const std::function<Result<int>()>& command);
 
   enum class Outcome { kRun, kHelpShown };
-  // An unknown option is answered with what it is here, or else with the nearest one.
+  // Unknown options are answered all at once, each with what it is here, or else with the nearest.
   Result<Outcome> parse(std::span<const std::string> arguments);
 
  private:

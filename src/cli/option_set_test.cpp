@@ -1,5 +1,6 @@
 #include "cli/option_set.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace millrace {
@@ -90,12 +91,19 @@ TEST(OptionSet, mistakes_are_errors_that_help) {
   EXPECT_NE(missing.error().message.find("millrace run --help"), std::string::npos);
   const auto bare = options.parse({"m", "--prompt"});
   ASSERT_FALSE(bare);
-  EXPECT_NE(bare.error().message.find("--prompt: expected a value behind it (millrace run"),
+  EXPECT_NE(bare.error().message.find("--prompt: expected a value behind it: Prompt (millrace run"),
             std::string::npos)
       << bare.error().message;
+  const auto swallowed = options.parse({"m", "--prompt", "--json"});
+  ASSERT_FALSE(swallowed);
+  EXPECT_EQ(swallowed.error().message, bare.error().message);
+  ASSERT_TRUE(options.parse({"m", "--prompt=--json"}));
+  EXPECT_EQ(options.prompt, "--json");
   const auto extra = options.parse({"m", "other"});
   ASSERT_FALSE(extra);
-  EXPECT_NE(extra.error().message.find("other"), std::string::npos);
+  EXPECT_NE(extra.error().message.find("unknown argument other: a prompt goes behind -p"),
+            std::string::npos)
+      << extra.error().message;
 }
 
 TEST(OptionSet, options_of_other_programs_are_answered_with_ours) {
@@ -104,7 +112,7 @@ TEST(OptionSet, options_of_other_programs_are_answered_with_ours) {
     const auto outcome = options.parse(std::move(arguments));
     return outcome ? std::string() : outcome.error().message;
   };
-  EXPECT_NE(error_of({"m", "--temp", "0"}).find("option --temp, here: --temperature"),
+  EXPECT_NE(error_of({"m", "--temp", "0"}).find("option --temp, here: --temperature (millrace"),
             std::string::npos);
   EXPECT_NE(error_of({"m", "--ctx-size=64"}).find("option --ctx-size, here: --max-model-len"),
             std::string::npos);
@@ -112,6 +120,54 @@ TEST(OptionSet, options_of_other_programs_are_answered_with_ours) {
   EXPECT_NE(error_of({"m", "-tp", "2"}).find("option -tp, here: not built"), std::string::npos);
   EXPECT_EQ(error_of({"m", "-p", "-ngl"}), "");  // a value
   EXPECT_EQ(error_of({"m", "-p=-ngl", "--json"}), "");
+}
+
+// What stands behind a letter must be what its option takes, or it was another program's option.
+TEST(OptionSet, names_of_several_letters_are_not_taken_apart) {
+  const auto error_of = [](std::vector<std::string> arguments) {
+    Options options;
+    const auto outcome = options.parse(std::move(arguments));
+    return outcome ? std::string() : outcome.error().message;
+  };
+  for (const char* name : {"-tb", "-sm", "-st", "-sx", "-t2x", "-x", "-xy"}) {
+    EXPECT_NE(error_of({"m", name, "4"}).find(fmt::format("unknown option {}", name)),
+              std::string::npos)
+        << error_of({"m", name, "4"});
+  }
+  EXPECT_NE(error_of({"m", "-tb", "4"}).find("-tb, here: -t, --threads"), std::string::npos);
+  for (const char* sound : {"-t4", "-s-7", "-pHello"}) {
+    EXPECT_EQ(error_of({"m", sound}), "") << sound;
+  }
+}
+
+TEST(OptionSet, unknown_options_are_told_all_at_once) {
+  Options options;
+  const auto outcome = options.parse(
+      {"m", "-fa", "--jason", "-t", "2", "--ctx-size", "9", "--nonsense", "--", "-x"});
+  ASSERT_FALSE(outcome);
+  EXPECT_EQ(outcome.error().message,
+            "unknown options: -fa, not needed here (always on); --jason, did you mean --json?; "
+            "--ctx-size, here: --max-model-len, which run does not have; --nonsense (millrace run "
+            "--help lists the options)");
+}
+
+TEST(OptionSet, options_of_run_are_fields_of_a_request_to_serve) {
+  OptionSet set("serve MODEL [options]", "Serves.");
+  std::string model;
+  set.add("MODEL", model, "A model");
+  for (const auto& [name, field] :
+       std::vector<std::pair<std::string, std::string>>{{"--temp", "temperature"},
+                                                        {"--temperature", "temperature"},
+                                                        {"-s", "seed"},
+                                                        {"--seed=1", "seed"},
+                                                        {"--top-p", "top_p"},
+                                                        {"-n", "max_tokens"}}) {
+    const auto outcome = set.parse(std::vector<std::string>{"m", name});
+    ASSERT_FALSE(outcome) << name;
+    EXPECT_NE(outcome.error().message.find(fmt::format(", here: \"{}\" in each request", field)),
+              std::string::npos)
+        << outcome.error().message;
+  }
 }
 
 TEST(OptionSet, help_is_made_from_the_declarations) {

@@ -215,7 +215,7 @@ expect_error 'standard input is empty' run demo -p - <&-
 "$millrace" "${tell[@]}" --top-p 0 --top-k -1 -t 1 2>/dev/null >other || fail "--top-p 0 --top-k -1"
 cmp -s one other || fail "--top-p 0 is not the best token"
 expect_error 'or -1 for what the window leaves, got 0' run demo -p hi -n 0
-expect_error '(--max-tokens)' run demo -p hi -n 5000
+expect_error '(--max-tokens).*shorten the prompt or lower -n' run demo -p hi -n 5000
 expect_error '--max-model-len must be 2 to 2048' run demo -p hi --max-model-len 5000
 printf 'Hello.\nAnd again?\n' | "$millrace" run demo -n 8 --temperature 0 -t 1 >chat 2>err
 [ "$(grep -c . chat)" -ge 1 ] || fail "chat: $(cat err)"
