@@ -4,7 +4,10 @@
 
 #include <atomic>
 #include <cstdio>
+#include <filesystem>
 #include <map>
+#include <system_error>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/human_bytes.h"
@@ -49,6 +52,7 @@ Result<int> synth_command(Arguments arguments) {
   std::string type = "Q8_0";
   SynthOptions options;
   int64_t seed = 1;
+  bool is_forced = false;
   bool is_json = false;
   std::string names;
   for (const ModelShape& shape : synth_shapes()) {
@@ -63,7 +67,7 @@ Result<int> synth_command(Arguments arguments) {
       "synth OUT [options]",
       "Writes a GGUF file of a published shape with seeded random weights, for benchmarks "
       "where no weights can be had.");
-  set.add("OUT", path, "The GGUF file to write; one that is there is replaced");
+  set.add("OUT", path, "The GGUF file to write");
   set.add("--shape", options.shape, ("One of " + names).c_str());
   set.add("--type", type, ("Of the matrices, one of " + types).c_str());
   set.add("--layers", options.n_layers, 0, 1024, "As many instead of the shape's; 0: the shape's");
@@ -79,6 +83,7 @@ Result<int> synth_command(Arguments arguments) {
           0,
           1024,
           "Threads that make weights; 0: one for each processor");
+  set.add("--force", is_forced, "Replace OUT if it is there");
   set.add("--json", is_json, "Print one JSON object");
   const auto outcome = set.parse(arguments);
   if (!outcome) {
@@ -91,6 +96,10 @@ Result<int> synth_command(Arguments arguments) {
   if (!dtype) {
     return propagate(dtype);
   }
+  std::error_code ignored;
+  if (!is_forced && std::filesystem::is_regular_file(path, ignored)) {
+    return fail(ErrorCode::kInvalidArgument, "{} is there already: --force replaces it", path);
+  }
   options.dtype = *dtype;
   options.seed = static_cast<uint64_t>(seed);
   std::atomic<bool> is_stopped{false};
@@ -99,7 +108,9 @@ Result<int> synth_command(Arguments arguments) {
   int64_t n_bytes = 0;
   Progress progress(path);
   const auto written = write_synth_model(path, options, [&](int64_t done, int64_t total) {
-    n_bytes = total;
+    if (std::exchange(n_bytes, total) == 0) {
+      print_note("{}: {}, {}\n", path, options.shape, human_bytes(static_cast<uint64_t>(total)));
+    }
     progress.show(total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 1);
     return !is_stopped.load();
   });

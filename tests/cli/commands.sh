@@ -271,6 +271,7 @@ warm_server() {  # warm_server [OPTION...]: up to ready, then stopped
   grep -q 'ready:' log || fail "serve --warm: $(cat log)"
 }
 warm_server
+grep -q 'computed prompts are kept in disk, up to' log || fail "serve --kv-disk says nothing: $(cat log)"
 grep -q -- '--warm: 2 prompts of .*, 0 of them found' log || fail "first --warm: $(cat log)"
 expect_late_error 'is in use by another server' --kv-disk disk
 kill -KILL $pid
