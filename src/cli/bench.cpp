@@ -271,8 +271,12 @@ Result<int> bench_speculate(const BenchOptions& options, ModelFiles files) {
   if (auto applied = draft.apply(base); !applied) {
     return propagate(applied);
   }
-  auto engine =
-      start_engine(std::move(files), options.model, std::move(base), metrics, draft.model);
+  auto draft_files = open_draft(draft.model);
+  if (!draft_files) {
+    return propagate(draft_files);
+  }
+  auto engine = start_engine(
+      std::move(files), options.model, std::move(base), metrics, *std::move(draft_files));
   if (!engine) {
     return propagate(engine);
   }

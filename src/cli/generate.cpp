@@ -96,7 +96,11 @@ Result<Answer> generate(Engine& engine,
   answer.prompt = request.prompt;
   auto stream = engine.submit(std::move(request));
   if (!stream) {
-    return fail(stream.error().code, "{}", with_option_names(stream.error().message));
+    const bool is_too_long = stream.error().code == ErrorCode::kContextLength;
+    return fail(stream.error().code,
+                "{}{}",
+                with_option_names(stream.error().message),
+                is_too_long ? ": shorten the prompt or lower -n" : "");
   }
   if (interruption != nullptr) {
     interruption->follow(*stream);

@@ -67,21 +67,11 @@ std::vector<int64_t> shape_of(const TensorView& tensor) {
 Result<MemoryPlan> plan_of(const ModelFiles& files, const InspectOptions& options) {
   EngineOptions base;
   base.max_sequences = options.max_sequences;
-  const auto all_options = engine_options(options.model, std::move(base));
-  if (!all_options) {
-    return propagate(all_options);
-  }
   const auto draft = open_draft(options.draft);
   if (!draft) {
     return propagate(draft);
   }
-  if (!*draft) {
-    return plan_memory(files, *all_options);
-  }
-  if (auto checked = check_draft_files(files, **draft); !checked) {
-    return propagate(checked);
-  }
-  return plan_memory(files, *all_options, &**draft);
+  return plan_engine(files, options.model, std::move(base), *draft);
 }
 
 // The lengths worth showing: powers of four up to the window, and the window.

@@ -110,14 +110,16 @@ double percentile(std::vector<double> values, double share) {
 std::string report_text(const LoadReport& report) {
   const Totals totals = total(report);
   const auto n_requests = static_cast<int64_t>(report.samples.size());
-  std::string text = fmt::format("{}, {}: {} whole, {} short, {} refused, {} broken\n",
-                                 counted(n_requests, "request"),
-                                 report.rate > 0 ? fmt::format("{} a second", report.rate)
-                                                 : fmt::format("{} at once", report.concurrency),
-                                 totals.n_whole,
-                                 totals.n_short,
-                                 totals.n_refused,
-                                 totals.n_broken);
+  std::string text = fmt::format(
+      "{}, {}: {} whole, {} short, {} refused, {} broken\n",
+      counted(n_requests, "request"),
+      report.rate > 0
+          ? fmt::format("{} a second", report.rate)
+          : fmt::format("{} at once", std::min<int64_t>(n_requests, report.concurrency)),
+      totals.n_whole,
+      totals.n_short,
+      totals.n_refused,
+      totals.n_broken);
   for (const auto& [key, error] : totals.errors) {
     text += fmt::format("  {} x {}\n", error.n, error.first);
   }

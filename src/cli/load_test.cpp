@@ -161,7 +161,9 @@ TEST_F(LoadTest, stream_that_waited_too_long_is_refused_and_errors_count_without
     sample.status = 429;
     sample.error = error;
   }
+  report.concurrency = 8;
   const std::string text = report_text(report);
+  EXPECT_TRUE(text.starts_with("3 requests, 3 at once: ")) << text;  // no more than there are
   EXPECT_NE(text.find("2 x HTTP 429: waited 7 ms\n"), std::string::npos) << text;
   EXPECT_NE(text.find("1 x HTTP 429: waited 15 s\n"), std::string::npos) << text;
 }

@@ -82,7 +82,7 @@ Result<ModelFiles> open_model(const std::string& model) {
                   is_remote_name(model)
                       ? " (models are not downloaded: fetch a GGUF file yourself, its path is the "
                         "MODEL)"
-                  : near.empty() ? " (MODEL is a GGUF file on this machine, or demo)"
+                  : near.empty() ? " (expected a GGUF file on this machine, or demo)"
                                  : ", did you mean " + near + "?");
     }
     return files;
@@ -116,7 +116,14 @@ Result<EngineOptions> engine_options(const ModelOptions& options, EngineOptions 
   if (options.kv_type) {
     const auto type = kv_type_from_name(*options.kv_type);
     if (!type) {
-      return fail(type.error().code, "--kv-type: {}", type.error().message);
+      const std::string& name = *options.kv_type;
+      return fail(type.error().code,
+                  "--kv-type: {}{}",
+                  type.error().message,
+                  name == "q8_0"            ? " (q8_0 is int8 here)"
+                  : name == "f16"           ? " (in place of f16: bf16)"
+                  : name.starts_with("fp8") ? " (fp8_e4m3 is fp8 here)"
+                                            : "");
     }
     base.kv_type = *type;
   }
@@ -130,22 +137,34 @@ Result<EngineOptions> engine_options(const ModelOptions& options, EngineOptions 
   return base;
 }
 
+Result<MemoryPlan> plan_engine(const ModelFiles& files,
+                               const ModelOptions& options,
+                               EngineOptions base,
+                               const std::optional<ModelFiles>& draft) {
+  const auto all_options = engine_options(options, std::move(base));
+  if (!all_options) {
+    return propagate(all_options);
+  }
+  if (draft) {
+    if (auto checked = check_draft_files(files, *draft); !checked) {
+      return propagate(checked);
+    }
+  }
+  return plan_memory(files, *all_options, draft ? &*draft : nullptr);
+}
+
 Result<std::unique_ptr<Engine>> start_engine(ModelFiles files,
                                              const ModelOptions& options,
                                              EngineOptions base,
                                              Metrics& metrics,
-                                             const std::optional<std::string>& draft_model) {
+                                             std::optional<ModelFiles> draft) {
   auto all_options = engine_options(options, std::move(base));
   if (!all_options) {
     return propagate(all_options);
   }
-  auto draft = open_draft(draft_model);
-  if (!draft) {
-    return propagate(draft);
-  }
   Progress progress("loading");
   all_options->on_load_progress = [&progress](double fraction) { progress.show(fraction); };
-  return Engine::create(std::move(files), *std::move(all_options), metrics, *std::move(draft));
+  return Engine::create(std::move(files), *std::move(all_options), metrics, std::move(draft));
 }
 
 }  // namespace millrace

@@ -8,6 +8,7 @@
 #include "base/metrics.h"
 #include "base/result.h"
 #include "engine/engine.h"
+#include "engine/memory_plan.h"
 
 namespace millrace {
 
@@ -36,11 +37,17 @@ Result<std::optional<ModelFiles>> open_draft(const std::optional<std::string>& d
 // What the options ask of an engine, on top of `base`. Reads MILLRACE_ISA.
 Result<EngineOptions> engine_options(const ModelOptions& options, EngineOptions base);
 
-// Shows progress on a terminal. draft_model: as MODEL; absent: none.
+// What Engine::create will find of memory, and the first error that it would find in the options.
+Result<MemoryPlan> plan_engine(const ModelFiles& files,
+                               const ModelOptions& options,
+                               EngineOptions base,
+                               const std::optional<ModelFiles>& draft);
+
+// Shows progress on a terminal. draft: the model of --draft; absent: none.
 Result<std::unique_ptr<Engine>> start_engine(ModelFiles files,
                                              const ModelOptions& options,
                                              EngineOptions engine_options,
                                              Metrics& metrics,
-                                             const std::optional<std::string>& draft_model = {});
+                                             std::optional<ModelFiles> draft = {});
 
 }  // namespace millrace

@@ -109,8 +109,12 @@ Result<int> run(const RunOptions& options) {
   if (auto applied = options.draft.apply(base); !applied) {
     return propagate(applied);
   }
+  auto draft = open_draft(options.draft.model);
+  if (!draft) {
+    return propagate(draft);
+  }
   auto engine =
-      start_engine(std::move(*files), options.model, std::move(base), metrics, options.draft.model);
+      start_engine(std::move(*files), options.model, std::move(base), metrics, *std::move(draft));
   if (!engine) {
     return propagate(engine);
   }

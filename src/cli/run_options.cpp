@@ -96,7 +96,7 @@ Result<void> RunOptions::check() const {
   }
   if (max_tokens == 0) {
     return fail(ErrorCode::kInvalidArgument,
-                "--max-tokens: expected 1 or more, or -1 for what the window leaves, got 0");
+                "-n (--max-tokens): expected 1 or more, or -1 for what the window leaves, got 0");
   }
   if (stop.size() > kMaxStopStrings) {
     return fail(ErrorCode::kInvalidArgument,

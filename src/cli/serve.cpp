@@ -51,9 +51,9 @@ struct ServeOptions {
   int max_connections = 1024;
   int shutdown_seconds = 30;
   bool no_prefix_cache = false;
-  std::string kv_disk;
-  int64_t kv_disk_mebibytes = kDefaultKvDisk >> 20;
-  std::string warm_file;
+  std::optional<std::string> kv_disk;
+  std::optional<int64_t> kv_disk_mebibytes;
+  std::optional<std::string> warm_file;
   bool always_usage = false;
   bool is_verbose = false;
 
@@ -121,7 +121,11 @@ struct ServeOptions {
                 "A folder that keeps computed prompts when memory runs short and over restarts; "
                 "default: none");
     options.add(
-        "--kv-disk-size", kv_disk_mebibytes, 1, kMaxKvDisk >> 20, "MiB that --kv-disk may take");
+        "--kv-disk-size",
+        kv_disk_mebibytes,
+        1,
+        kMaxKvDisk >> 20,
+        fmt::format("MiB that --kv-disk may take; default: {}", kDefaultKvDisk >> 20).c_str());
     options.add("--warm",
                 warm_file,
                 "A file of prompts to have ready before the first request, one a line: text, or "
@@ -218,6 +222,19 @@ Result<void> check_names(const ServeOptions& options) {
   return {};
 }
 
+Result<void> check_files(const ServeOptions& options) {
+  if (options.kv_disk_mebibytes && !options.kv_disk) {
+    return fail(ErrorCode::kInvalidArgument, "--kv-disk-size needs a folder: --kv-disk DIR");
+  }
+  if (options.kv_disk == "") {
+    return fail(ErrorCode::kInvalidArgument, "--kv-disk: expected a folder, got an empty name");
+  }
+  if (options.warm_file == "") {
+    return fail(ErrorCode::kInvalidArgument, "--warm: expected a file, got an empty name");
+  }
+  return check_port_file(options.port_file);
+}
+
 Result<ServiceOptions> service_options(const ServeOptions& options) {
   ServiceOptions result;
   result.model_names = options.aliases;
@@ -235,6 +252,25 @@ Result<ServiceOptions> service_options(const ServeOptions& options) {
   } else if (is_loopback_address(options.host)) {
     result.checks_host = true;
   }
+  return result;
+}
+
+Result<EngineOptions> engine_request(const ServeOptions& options) {
+  EngineOptions result;
+  if (auto applied = options.draft.apply(result); !applied) {
+    return propagate(applied);
+  }
+  result.max_sequences = options.max_sequences;
+  result.has_prefix_cache = !options.no_prefix_cache;
+  result.kv_disk = options.kv_disk.value_or("");
+  result.kv_disk_bytes =
+      options.kv_disk_mebibytes ? *options.kv_disk_mebibytes << 20 : kDefaultKvDisk;
+  result.max_waiting = options.max_waiting;
+  result.max_queue_ms = options.max_queue_ms;
+  result.max_step_ms = options.max_step_ms;
+  result.fills_steps = options.policy == "throughput";
+  result.is_fair = options.is_fair;
+  result.warms_up = true;
   return result;
 }
 
@@ -264,8 +300,8 @@ void log_model(const Engine& engine, const ServeOptions& options) {
   const int64_t whole_window = engine.files().spec.context_length;
   if (info.max_model_len < whole_window && !options.model.max_model_len) {
     log_warning(
-        "[serve] the window is {} tokens, for more than that of the model's {} there is no KV "
-        "memory (--kv-memory, --kv-type int8; --max-model-len {} says that it shall be so)",
+        "[serve] the window is {} tokens instead of the model's {}: the KV memory holds no more "
+        "(raise --kv-memory, or take --kv-type int8; --max-model-len {} asks for this window)",
         info.max_model_len,
         whole_window,
         info.max_model_len);
@@ -278,6 +314,12 @@ void log_model(const Engine& engine, const ServeOptions& options) {
            kernels::isa_name(info.isa),
            info.load_seconds);
   log_info("[serve] {}", info.memory_plan);
+  if (options.kv_disk) {
+    log_info("[serve] computed prompts are kept in {}, up to {}",
+             *options.kv_disk,
+             human_bytes(static_cast<uint64_t>(
+                 options.kv_disk_mebibytes ? *options.kv_disk_mebibytes << 20 : kDefaultKvDisk)));
+  }
   if (options.draft.model) {
     log_info("[serve] {} guesses up to {} ahead",
              *options.draft.model,
@@ -310,7 +352,7 @@ Result<int> serve(const ServeOptions& options) {
   if (options.is_verbose) {
     set_log_level(LogLevel::kDebug);
   }
-  if (auto checked = check_port_file(options.port_file); !checked) {
+  if (auto checked = check_files(options); !checked) {
     return propagate(checked);
   }
   for (const Result<void>& checked : {check_names(options), check_scheduling(options)}) {
@@ -318,8 +360,8 @@ Result<int> serve(const ServeOptions& options) {
       return propagate(checked);
     }
   }
-  const auto prompts = options.warm_file.empty() ? Result<std::vector<std::string>>()
-                                                 : read_prompt_file("--warm", options.warm_file);
+  const auto prompts = options.warm_file ? read_prompt_file("--warm", *options.warm_file)
+                                         : Result<std::vector<std::string>>();
   if (!prompts) {
     return propagate(prompts);
   }
@@ -336,9 +378,17 @@ Result<int> serve(const ServeOptions& options) {
   if (!cache_options) {
     return propagate(cache_options);
   }
-  EngineOptions engine_options;
-  if (auto applied = options.draft.apply(engine_options); !applied) {
-    return propagate(applied);
+  auto asked = engine_request(options);
+  if (!asked) {
+    return propagate(asked);
+  }
+  auto draft = open_draft(options.draft.model);
+  if (!draft) {
+    return propagate(draft);
+  }
+  // What the files and the options decide is said before anybody can connect.
+  if (auto plan = plan_engine(*files, options.model, *asked, *draft); !plan) {
+    return propagate(plan);
   }
   Metrics metrics;
   std::unique_ptr<Engine> engine;  // both outlive the server
@@ -356,25 +406,15 @@ Result<int> serve(const ServeOptions& options) {
   if (auto written = write_port_file(options.port_file, (*server)->port()); !written) {
     return propagate(written);
   }
-  engine_options.max_sequences = options.max_sequences;
-  engine_options.has_prefix_cache = !options.no_prefix_cache;
-  engine_options.kv_disk = options.kv_disk;
-  engine_options.kv_disk_bytes = options.kv_disk_mebibytes << 20;
-  engine_options.max_waiting = options.max_waiting;
-  engine_options.max_queue_ms = options.max_queue_ms;
-  engine_options.max_step_ms = options.max_step_ms;
-  engine_options.fills_steps = options.policy == "throughput";
-  engine_options.is_fair = options.is_fair;
-  engine_options.warms_up = true;
-  auto started = start_engine(
-      std::move(*files), options.model, std::move(engine_options), metrics, options.draft.model);
+  auto started =
+      start_engine(std::move(*files), options.model, *std::move(asked), metrics, *std::move(draft));
   if (!started) {
     return propagate(started);
   }
   engine = std::move(*started);
   log_model(*engine, options);
   if (!prompts->empty()) {
-    if (auto warmed = warm_up(*engine, *prompts, options.warm_file); !warmed) {
+    if (auto warmed = warm_up(*engine, *prompts, *options.warm_file); !warmed) {
       return propagate(warmed);
     }
   }

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/human_bytes.h"
 #include "base/inbox.h"
 #include "base/philox.h"
 #include "base/worker_pool.h"
@@ -384,8 +385,8 @@ Result<std::shared_ptr<TokenStream>> Engine::Impl::submit(Request request,
       !inbox_.try_push(std::move(state))) {
     give_back(n);
     return fail(ErrorCode::kResourceExhausted,
-                "the queue is full: {} answers wait already, at most {} may",
-                counters_.n_queued.load(),
+                "the queue is full: {} waiting already, at most {} may",
+                counted(counters_.n_queued.load(), "answer"),
                 limits.max_waiting);
   }
   return stream;

@@ -150,6 +150,15 @@ Result<MemoryPlan> plan_memory(const MemoryPlanInput& input) {
                         .n_blocks = n_blocks,
                         .max_model_len = std::min(wanted_len, n_blocks * kBlockTokens)};
   const bool is_short = input.max_model_len ? plan.max_model_len < wanted_len : n_blocks < 1;
+  if (is_short && !input.max_model_len) {
+    return fail(ErrorCode::kResourceExhausted,
+                "{} tokens, the least that a sequence takes, need {} of KV memory, {} can be had: "
+                "raise --kv-memory",
+                kBlockTokens,
+                human_bytes(static_cast<uint64_t>(input.block_bytes)),
+                human_bytes(static_cast<uint64_t>(
+                    input.kv_memory.value_or(*affordable * input.block_bytes))));
+  }
   if (is_short) {
     return fail(ErrorCode::kResourceExhausted,
                 "one sequence of {} tokens needs {} of KV memory, {} can be had: lower "

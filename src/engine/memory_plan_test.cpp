@@ -91,6 +91,19 @@ TEST(MemoryPlan, memory_that_is_not_there_is_refused_with_both_sizes) {
   EXPECT_THAT(crowded.error().message, testing::HasSubstr("104 MiB are free"));
 }
 
+// Without --max-model-len there is none to lower.
+TEST(MemoryPlan, less_than_a_block_is_refused_with_the_size_of_one) {
+  MemoryPlanInput less = input(100 * kMiB);
+  less.kv_memory = kMiB - 1;
+  const auto refused = plan_memory(less);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted);
+  EXPECT_THAT(refused.error().message, testing::HasSubstr("need 1.0 MiB of KV memory"));
+  EXPECT_THAT(refused.error().message, testing::Not(testing::HasSubstr("--max-model-len")));
+  less.max_model_len = 100;
+  EXPECT_THAT(plan_memory(less).error().message, testing::HasSubstr("--max-model-len"));
+}
+
 TEST(MemoryPlan, where_free_memory_is_unknown_the_size_must_be_named) {
   MemoryPlanInput unknown = input(0);
   unknown.free_bytes.reset();

@@ -79,10 +79,13 @@ Result<void> HttpServer::Impl::listen() {
   }
   if (error) {
     return fail(ErrorCode::kIo,
-                "cannot listen on {}:{}: {} (choose another with --port, 0 for any free one)",
+                "cannot listen on {}:{}: {} ({})",
                 options.host,
                 options.port,
-                error.message());
+                error.message(),
+                error == asio::error::address_in_use || error == asio::error::access_denied
+                    ? "choose another with --port, 0 for any free one"
+                    : "--host must be an address of this machine");
   }
   port = acceptor->local_endpoint(error).port();
   return {};

@@ -39,6 +39,14 @@ expect_error 'no command pull, here: not built' pull llama3
 expect_error 'did you mean millrace run x.gguf?' x.gguf
 expect_error 'option -ngl, here: not built' run x.gguf -p hi -ngl 99
 expect_error 'option -m, here: millrace COMMAND model.gguf' serve -m x.gguf
+expect_error 'unknown options: -ngl, here: not built .*; -fa, not needed here (always on); --temp, here: --temperature' run x.gguf -ngl 99 -fa --temp 0
+expect_error 'option --temp, here: "temperature" in each request' serve x.gguf --temp 0
+expect_error 'option -tb, here: -t, --threads' run x.gguf -p Hi -tb 4
+expect_error 'a prompt goes behind -p' run x.gguf 'Why is the sky blue?'
+expect_error 'did you mean millrace run MODEL -p TEXT?' -m x.gguf -p Hi
+expect_error 'a command comes first' -p Hi
+expect_error 'speculate: expected a value behind it: .*ngram or draft' bench x.gguf --speculate
+expect_error 'speculate: expected a value behind it: .*ngram or draft' bench x.gguf --speculate --draft y.gguf
 expect_error 'did you mean --model?' load http://127.0.0.1:1 --modl x
 expect_error 'did you mean demo?' run demmo -p hi
 touch here.gguf
@@ -166,6 +174,13 @@ assert two["weight_bytes"] == 2 * one["weight_bytes"]
 assert two["kv_bytes_per_token"] == 2 * one["kv_bytes_per_token"]
 PYTHON
 expect_error '--host 999.1.1.1: not an IP address' serve demo --host 999.1.1.1 --port 0
+expect_error '--host must be an address of this machine' serve demo --host 192.0.2.1 --port 0
+expect_error '--kv-disk-size needs a folder' serve demo --port 0 --kv-disk-size 100
+expect_error '--kv-disk: expected a folder' serve demo --port 0 --kv-disk ''
+expect_error '--warm: expected a file' serve demo --port 0 --warm ''
+expect_error 'q8_0 is int8 here' serve demo --port 0 --kv-type q8_0
+expect_error '--draft: nofile.gguf: No such file.*(expected a GGUF file' serve demo --port 0 --draft nofile.gguf
+expect_error '--max-model-len must be 2 to 2048' serve demo --port 0 --max-model-len 5000
 expect_error '--port-file /dev/null: is not a regular file' serve demo --port 0 --port-file /dev/null
 expect_error 'expected 1 to 67108864' run demo -p hi --kv-memory 67108865
 expect_error 'window of' bench demo --max-model-len 2 -p 0 -n 4
@@ -239,10 +254,11 @@ wait_for(b"> ")
 os.write(terminal, b"\x04")  # Ctrl-D
 assert os.waitpid(pid, 0)[1] == 0
 PYTHON
-printf '/help\n/regne\n/bye\n/regen\nHello.\n/regen\n/clear\n/system Be kind.\nHello.\n/exit\nnever\n' |
+printf '/help\n/help x\n/regne\n/bye\n/regen\nHello.\n/regen\n/clear\n/system Be kind.\nHello.\n/exit\nnever\n' |
   "$millrace" run demo -n 8 --temperature 0 -t 1 --json >chat 2>err || fail "chat commands: $(cat err)"
 [ "$(wc -l <chat)" -eq 3 ] || fail "three answers were asked for: $(cat chat)"
 grep -q '/regen .*once more' err || fail "/help: $(cat err)"
+grep -q '/help takes no text behind it' err || fail "/help x: $(cat err)"
 grep -q 'no command /bye, here: /exit' err || fail "a chat command of others: $(cat err)"
 grep -q 'did you mean /regen?' err || fail "an unknown chat command: $(cat err)"
 grep -q 'no answer yet' err || fail "/regen without an answer: $(cat err)"
@@ -305,6 +321,9 @@ expect_error 'fetch a GGUF file yourself' run owner/name -p hi
 expect_error 'fetch a GGUF file yourself' run https://models.example/a.gguf -p hi
 "$millrace" synth small.gguf --shape smollm2-135m --type Q4_K 2>err || fail "synth: $(cat err)"
 grep -q 'Q5_0: their rows are not a multiple of the 256' err || fail "synth says nothing of it: $(cat err)"
+expect_error 'small.gguf is there already: --force' synth small.gguf --shape smollm2-135m
+"$millrace" synth small.gguf --shape smollm2-135m --layers 1 --force 2>err || fail "synth --force: $(cat err)"
+grep -q 'small.gguf: smollm2-135m, [0-9.]* MiB' err || fail "synth says no size: $(cat err)"
 rm small.gguf
 expect_error 'needs a MODEL' bench
 expect_error 'expected auto, ngram, draft or off' run demo -p hi --speculate yes
