@@ -17,22 +17,28 @@ import sys
 
 COLUMNS = {
     "finished": lambda r: r["finished"],
-    "found %": lambda r: f"{100 * r['hit_rate']:.1f}",
+    "found %": lambda r: shown(r["hit_rate"], 100, ".1f"),
     "preempted": lambda r: r["preemptions"],
     "again": lambda r: r["recomputed_tokens"],
     "overtaken": lambda r: r["overtakings"],
     "TTFT p50 s": lambda r: seconds(r["first_token_seconds"]["p50"]),
     "p90": lambda r: seconds(r["first_token_seconds"]["p90"]),
     "p99": lambda r: seconds(r["first_token_seconds"]["p99"]),
-    "gap p50 ms": lambda r: f"{1e3 * r['inter_token_seconds']['p50']:.0f}",
-    "p99 ms": lambda r: f"{1e3 * r['inter_token_seconds']['p99']:.0f}",
+    "gap p50 ms": lambda r: shown(r["inter_token_seconds"]["p50"], 1e3, ".0f"),
+    "p99 ms": lambda r: shown(r["inter_token_seconds"]["p99"], 1e3, ".0f"),
     "good": lambda r: r["good"],
-    "goodput /s": lambda r: f"{r['goodput']:.4f}",
-    "tokens/s": lambda r: f"{r['tokens_per_second']:.1f}",
+    "goodput /s": lambda r: shown(r["goodput"], 1, ".4f"),
+    "tokens/s": lambda r: shown(r["tokens_per_second"], 1, ".1f"),
 }
 
 
-def seconds(value: float) -> str:
+def shown(value: float | None, factor: float, form: str) -> str:
+    return "-" if value is None else format(factor * value, form)  # null: nothing came to it
+
+
+def seconds(value: float | None) -> str:
+    if value is None:
+        return "-"
     return f"{value:.2f}" if value < 10 else f"{value:.0f}"
 
 

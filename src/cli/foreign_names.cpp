@@ -52,7 +52,7 @@ constexpr std::array kRows = {
                 "serve --api-key-file (other processes can read a command line)"},
     ForeignName{Kind::kOption, "--allowed-origins", "serve --allow-origin"},
     ForeignName{Kind::kOption, "-v, --log-level", "serve --verbose"},
-    ForeignName{Kind::kOption, "--gpu-memory-utilization, --cache-ram", "--kv-memory, in MiB"},
+    ForeignName{Kind::kOption, "--gpu-memory-utilization, --cache-ram", "--kv-memory (in MiB)"},
     ForeignName{
         Kind::kOption, "--slot-save-path, --prompt-cache, --kv-transfer-config", "serve --kv-disk"},
     ForeignName{Kind::kOption,
@@ -104,8 +104,7 @@ constexpr std::array kRows = {
                 "--slots, --no-slots, --props",
                 "nothing (GET /metrics has what runs and waits)"},
     ForeignName{Kind::kOption, "--no-webui, --webui, --path", "nothing (there is no web page)"},
-    ForeignName{
-        Kind::kOption, "-to, --timeout", "nothing (an answer whose client leaves is cancelled)"},
+    ForeignName{Kind::kOption, "-to, --timeout", "\"timeout_ms\" in a request to serve"},
     ForeignName{Kind::kOption,
                 "--ssl-key-file, --ssl-cert-file, --ssl-keyfile, --ssl-certfile",
                 "not built (TLS belongs to a proxy in front)"},

@@ -116,6 +116,9 @@ TEST(OptionSet, options_of_other_programs_are_answered_with_ours) {
             std::string::npos);
   EXPECT_NE(error_of({"m", "--ctx-size=64"}).find("option --ctx-size, here: --max-model-len"),
             std::string::npos);
+  EXPECT_NE(error_of({"m", "--gpu-memory-utilization", "0.9"})
+                .find("--gpu-memory-utilization, here: --kv-memory (in MiB)"),
+            std::string::npos);
   EXPECT_NE(error_of({"-hf", "a/b"}).find("option -hf, here: not built"), std::string::npos);
   EXPECT_NE(error_of({"m", "-tp", "2"}).find("option -tp, here: not built"), std::string::npos);
   EXPECT_EQ(error_of({"m", "-p", "-ngl"}), "");  // a value

@@ -103,7 +103,8 @@ struct ServeOptions {
     options.add("--fair",
                 is_fair,
                 "Share the machine between the keys of --api-key-file by tokens, however much each "
-                "asks; a request's priority counts among those of its key");
+                "has waiting (up to --max-waiting together); a request's priority counts among "
+                "those of its key");
     options.add(
         "--max-body", max_body_mebibytes, 1, 1024, "MiB of a request's body; more gets 413");
     options.add(

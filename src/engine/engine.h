@@ -49,8 +49,8 @@ struct EngineOptions {
   int max_step_ms = 0;
   int max_queue_ms = 0;  // a request that has waited longer ends with kResourceExhausted; 0: never
   int max_overtakings = 8;  // of a request that waits, by others that the cache serves
-  bool fills_steps =
-      false;  // tokens per second before the time to the next: as if max_step_ms were endless
+  // Tokens per second before the time to the next one: as if max_step_ms were endless.
+  bool fills_steps = false;
   bool is_fair = false;  // between Request::client; priorities are then among those of one
   // One token through the model before the first request, so that this one does not pay for cold
   // memory. No request: nothing of it is counted.

@@ -435,8 +435,8 @@ void EngineLoop::note_step(const StepPlan& plan, TimePoint begin) {
   }
 }
 
-// A plan without work although sequences wait is a fault of ours; it costs the first in line its
-// answer rather than everybody theirs.
+// A plan without work although sequences wait is a fault of ours; it costs the first in line (of
+// some client) its answer rather than everybody theirs.
 void EngineLoop::fail_stuck() {
   const SequenceId id = scheduler_.next_waiting();
   if (id == Scheduler::kNoSequence) {

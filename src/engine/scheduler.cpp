@@ -172,7 +172,11 @@ bool Scheduler::add_span(StepPlan& plan, const Entry& entry, int64_t begin) {
   const bool is_whole = limits_.fills_steps && !entry.wants_prompt_logits;
   int64_t count = is_whole ? n_left : std::min((begin / chunk + 1) * chunk - begin, n_left);
   if (n_left > 1) {
-    const int64_t n_allowed = n_prompt_tokens_allowed();
+    int64_t n_allowed = n_prompt_tokens_allowed();
+    // What was found in the cache takes rows too, and is not counted among the prompts' tokens.
+    if (limits_.fills_steps) {
+      n_allowed = std::min(n_allowed, limits_.max_batch_tokens - plan.n_tokens);
+    }
     if (count > n_allowed) {
       const int64_t piece = std::min({kSmallestChunk, limits_.block_tokens, limits_.prefill_chunk});
       count = (begin + n_allowed) / piece * piece - begin;

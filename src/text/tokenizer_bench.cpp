@@ -1,4 +1,4 @@
-// Tokens per second on one core. The vocabulary is Qwen 3's from tests/npm (npm ci there first).
+// Tokens per second on one core. The vocabulary is Qwen 3's from tests/npm.
 #include <benchmark/benchmark.h>
 
 #include <time.h>

@@ -7,7 +7,7 @@ set -euo pipefail
 millrace=$(realpath "$1")
 cd "$(dirname "$0")"
 if [ ! -d ../npm/node_modules/openai ] || ! command -v node >/dev/null; then
-  echo "skipped: needs node and the packages of tests/npm (cd tests/npm && npm ci)"
+  echo "skipped: needs node and the packages of tests/npm (npm install --no-save --prefix tests/npm)"
   exit 77
 fi
 if ! "$millrace" inspect demo >/dev/null 2>&1; then

@@ -10,7 +10,7 @@ seed=${3:-1}
 cd "$(dirname "$0")"
 packages=../npm/node_modules
 if [ ! -d $packages/@huggingface/tokenizers ] || ! command -v node >/dev/null; then
-  echo "skipped: needs node and the packages of tests/npm (cd tests/npm && npm ci)"
+  echo "skipped: needs node and the packages of tests/npm (npm install --no-save --prefix tests/npm)"
   exit 77
 fi
 failed=0
