@@ -64,10 +64,10 @@ class Flight {
   Flight(const Digest256& key, size_t max_record_bytes, int priority);
 
   const Digest256& key() const { return key_; }
-  int priority() const { return priority_; }
-  // Whether somebody of that priority would wait here behind what they come before themselves:
-  // nothing of the answer has been seen yet, so the computation may be waiting for its turn.
-  bool would_delay(int priority) const { return priority < priority_ && !has_begun_.load(); }
+  // Whether the other one has its turn before this one, of whose answer nothing has been seen yet.
+  bool would_delay(const Flight& other) const {
+    return !has_begun_.load() && other.priority_ < priority_;
+  }
 
   // Holds up joiners until start() has been called.
   std::unique_lock<std::mutex> hold() { return std::unique_lock(mutex_); }

@@ -181,10 +181,14 @@ Result<ResponseCache::Attempt> ResponseCache::attempt(const CacheQuestion& quest
       starting.unlock();
       if (!reader) {
         forget(*own);
-        if (question.use.reads && found.displaced != nullptr &&
-            (found.reader = found.displaced->join(question.wake)) != nullptr) {
-          shared_.add();  // better late than not at all
-          return Attempt{.flight = found.displaced, .reader = found.reader};
+        if (question.use.reads) {  // better late than not at all
+          for (const auto& flight : found.later) {
+            if ((found.reader = flight->join(question.wake)) != nullptr) {
+              found.flight = flight;
+              shared_.add();
+              return found;
+            }
+          }
         }
         return propagate(reader);
       }
@@ -207,17 +211,17 @@ Result<ResponseCache::Attempt> ResponseCache::attempt(const CacheQuestion& quest
 // A flight that is gone from the table has left its record in memory before.
 ResponseCache::Attempt ResponseCache::find_or_publish(const std::shared_ptr<Flight>& own) {
   const std::lock_guard lock(mutex_);
-  const auto found = flights_.find(own->key());
-  if (found != flights_.end() && found->second->would_delay(own->priority())) {
-    return {.displaced = std::exchange(found->second, own)};
+  if (SharedRecord record = memory_.find(own->key())) {
+    return {.record = std::move(record)};
   }
-  if (found != flights_.end()) {
-    return {.flight = found->second};
+  Flights& flights = flights_[own->key()];
+  const auto found =
+      std::ranges::find_if(flights, [&](const auto& flight) { return !flight->would_delay(*own); });
+  if (found != flights.end()) {
+    return {.flight = *found};
   }
-  Attempt attempt{.record = memory_.find(own->key())};
-  if (attempt.record == nullptr) {
-    flights_.emplace(own->key(), own);
-  }
+  Attempt attempt{.later = flights};
+  flights.insert(flights.begin(), own);
   return attempt;
 }
 
@@ -236,7 +240,11 @@ void ResponseCache::settle(const Flight& flight, Flight::State state) {
 void ResponseCache::forget(const Flight& flight) {
   const std::lock_guard lock(mutex_);
   const auto found = flights_.find(flight.key());
-  if (found != flights_.end() && found->second.get() == &flight) {
+  if (found == flights_.end()) {
+    return;
+  }
+  std::erase_if(found->second, [&](const auto& one) { return one.get() == &flight; });
+  if (found->second.empty()) {
     flights_.erase(found);
   }
 }

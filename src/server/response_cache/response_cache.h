@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <unordered_map>
+#include <vector>
 
 #include "base/metrics.h"
 #include "server/response_cache/answer_record.h"
@@ -47,23 +48,25 @@ class ResponseCache {
 
   // From memory, from somebody who is just computing the same, whose failure is shared as well, or
   // computed. Who would wait for a computation that comes later in the queue than they do computes
-  // themselves, and others join them. An error is that of compute.
+  // themselves, and others may join either. An error is that of compute.
   Result<std::unique_ptr<AnswerFeed>> answer(CacheQuestion question);
 
  private:
   friend class FlightFeed;
+
+  using Flights = std::vector<std::shared_ptr<Flight>>;
 
   struct Attempt {
     SharedRecord record = nullptr;  // else a flight and its reader
     std::shared_ptr<Flight> flight = nullptr;
     Flight::Reader* reader = nullptr;
     bool is_leader = false;
-    std::shared_ptr<Flight> displaced = nullptr;  // what had the place
+    Flights later = {};  // computations of the same that come later in the queue
   };
 
   Result<std::unique_ptr<AnswerFeed>> answer_alone(const CacheQuestion& question);
   Result<Attempt> attempt(const CacheQuestion& question);
-  // What is there under the key; else, or where that would delay, `own` takes the place.
+  // What is there under the key and would not delay `own`; else others find that as well.
   Attempt find_or_publish(const std::shared_ptr<Flight>& own);
   void settle(const Flight& flight, Flight::State state);
   void forget(const Flight& flight);
@@ -71,8 +74,8 @@ class ResponseCache {
   MemoryStore memory_;
   std::unique_ptr<RedisStore> redis_;
   const size_t max_record_bytes_;
-  std::mutex mutex_;  // of flights_
-  std::unordered_map<Digest256, std::shared_ptr<Flight>, DigestHash> flights_;
+  std::mutex mutex_;                                            // of flights_
+  std::unordered_map<Digest256, Flights, DigestHash> flights_;  // by key, the newest first
   Counter hits_;
   Counter shared_;
   Counter misses_;

@@ -214,7 +214,45 @@ TEST_F(ResponseCacheTest, an_urgent_request_joins_what_has_begun_or_what_it_cann
   Client urgent = ask(2, {true, true}, -1);
   computation(1).token(0, 7);
   EXPECT_EQ(urgent.seen(), Ids{7});
+  EXPECT_EQ(ask(2, {true, true}, 5).seen(), Ids{7});
   EXPECT_EQ(computations_.size(), 2u);
+}
+
+TEST_F(ResponseCacheTest, an_urgent_request_that_comes_to_nothing_takes_nobody_else_s_place) {
+  Client patient = ask(1, {true, true}, 5);
+  Client urgent = ask(1, {true, true}, 0);
+  Client hasty = ask(1, {true, true}, -1);
+  urgent.feed.reset();
+  hasty.feed.reset();
+  EXPECT_TRUE(computation(1).is_cancelled);
+  EXPECT_TRUE(computation(2).is_cancelled);
+  Client late = ask(1, {true, true}, 5);
+  EXPECT_EQ(computations_.size(), 3u);
+  computation(0).token(0, 5);
+  computation(0).finish(0);
+  EXPECT_TRUE(late.is_whole());
+  EXPECT_TRUE(patient.is_whole());
+  EXPECT_EQ(late.seen(), Ids{5});
+}
+
+TEST_F(ResponseCacheTest, who_waits_for_an_urgent_start_that_fails_joins_what_it_cannot_overtake) {
+  Client patient = ask(1, {true, true}, 5);
+  refuses_ = true;
+  Client late;
+  std::thread thread;
+  CacheQuestion urgent = question(1, {true, true}, -1);
+  urgent.compute = [&](const Waker&) -> Result<std::unique_ptr<AnswerFeed>> {
+    thread = std::thread([&] { late = ask(1, {true, true}, -1); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // as a rule it waits by now
+    return fail(ErrorCode::kResourceExhausted, "the queue is full");
+  };
+  const auto feed = cache_.answer(std::move(urgent));
+  thread.join();
+  EXPECT_TRUE(feed);
+  computation(0).token(0, 5);
+  EXPECT_EQ(late.seen(), Ids{5});
+  EXPECT_EQ(computations_.size(), 1u);
+  EXPECT_EQ(counted("shared"), 2);
 }
 
 TEST_F(ResponseCacheTest, the_computation_goes_on_while_anybody_waits_for_it) {
