@@ -223,7 +223,7 @@ ApiResult<Reply> answer_with_cache(const Call& call,
   }
   question.shape = {.n_choices = static_cast<int>(requests.size()) * form.n,
                     .n_vocab = engine.limits().n_vocab};
-  question.priority = fields.request.priority;
+  question.place = {.client = call.client, .priority = fields.request.priority};
   question.compute = [&engine, requests = std::move(requests)](const Waker& on_ready) {
     return EngineFeed::submit(engine, requests, on_ready);
   };

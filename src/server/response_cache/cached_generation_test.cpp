@@ -37,8 +37,9 @@ json usage_of(const std::string& body) {
 
 class CachedGenerationTest : public GenerationTest {
  protected:
-  explicit CachedGenerationTest(EngineOptions options = {})
-      : GenerationTest(std::move(options), ResponseCacheOptions{.memory_bytes = 8 << 20}) {}
+  explicit CachedGenerationTest(EngineOptions options = {}, ApiKeys keys = {})
+      : GenerationTest(
+            std::move(options), ResponseCacheOptions{.memory_bytes = 8 << 20}, std::move(keys)) {}
 
   double counted_outcome(const char* outcome) {
     return engine_.metrics
@@ -270,6 +271,39 @@ TEST_F(SmallQueueCacheTest, a_full_queue_refuses_what_must_be_computed_and_nothi
   EXPECT_TRUE(finish(std::move(follower)).response.body.ends_with("data: [DONE]\n\n"));
   EXPECT_EQ(ask("/v1/completions", kOther).header(kHeader), "miss");
 }
+
+// Nobody looks at the first key's answers, so that nothing of them is known to have begun.
+struct KeysCacheTest : CachedGenerationTest, testing::WithParamInterface<bool> {
+  static EngineOptions options() {
+    EngineOptions options;
+    options.max_sequences = 1;
+    options.is_fair = GetParam();
+    return options;
+  }
+  KeysCacheTest() : CachedGenerationTest(options(), ApiKeys({"sk-a", "sk-b"})) {}
+
+  Reply start_as(std::string_view key, std::string body) {
+    return start(
+        "/v1/completions", std::move(body), {{"Authorization", fmt::format("Bearer {}", key)}});
+  }
+};
+
+TEST_P(KeysCacheTest, a_request_waits_for_an_equal_one_of_another_key_only_without_fairness) {
+  constexpr const char* kQueued = R"({"prompt":[9],"max_tokens":2,"temperature":0,"stream":true})";
+  const Reply running = start_as("sk-a", kLong);
+  const Reply queued = start_as("sk-a", kQueued);
+  Reply others = start_as("sk-b", kQueued);
+  Reply others_again = start_as("sk-b", kQueued);
+  EXPECT_EQ(counted_outcome("miss"), GetParam() ? 3 : 2);
+  EXPECT_EQ(counted_outcome("shared"), GetParam() ? 1 : 2);
+  const Exchange answer = finish(std::move(others));
+  EXPECT_EQ(answer.header(kHeader), GetParam() ? "miss" : "hit");
+  EXPECT_TRUE(answer.response.body.ends_with("data: [DONE]\n\n"));
+  EXPECT_EQ(comparable(finish(std::move(others_again)).response.body),
+            comparable(answer.response.body));
+}
+
+INSTANTIATE_TEST_SUITE_P(Fairness, KeysCacheTest, testing::Bool());
 
 class SharedCacheTest : public GenerationTest {
  protected:

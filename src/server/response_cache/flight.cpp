@@ -44,8 +44,8 @@ void WakeList::wake_all() {
   }
 }
 
-Flight::Flight(const Digest256& key, size_t max_record_bytes, int priority)
-    : key_(key), max_record_bytes_(max_record_bytes), priority_(priority) {}
+Flight::Flight(const Digest256& key, size_t max_record_bytes, QueuePlace place)
+    : key_(key), max_record_bytes_(max_record_bytes), place_(place) {}
 
 Result<Flight::Reader*> Flight::start(const Compute& compute, Waker wake) {
   Reader* const reader = add_reader(std::move(wake));

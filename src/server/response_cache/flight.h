@@ -43,6 +43,13 @@ class WakeList {
   std::atomic<Node*> head_{nullptr};
 };
 
+// Where a computation waits for its turn: among those of a client (all are one where it does not
+// matter), by priority, lower first.
+struct QueuePlace {
+  int client = 0;
+  int priority = 0;
+};
+
 // Whichever reader is woken first moves the engine's news into the record; all read from there. The
 // computation ends when the last reader leaves, not when the first one does.
 class Flight {
@@ -60,13 +67,14 @@ class Flight {
   };
 
   // A record above max_record_bytes is not kept; what all readers have read of it is dropped.
-  // priority: as the engine orders the computation, lower first.
-  Flight(const Digest256& key, size_t max_record_bytes, int priority);
+  Flight(const Digest256& key, size_t max_record_bytes, QueuePlace place);
 
   const Digest256& key() const { return key_; }
-  // Whether the other one has its turn before this one, of whose answer nothing has been seen yet.
+  // Whether the other one may have its turn before this one, of whose answer nothing has been seen
+  // yet. Among clients that depends on all that each waits for, and not on these two.
   bool would_delay(const Flight& other) const {
-    return !has_begun_.load() && other.priority_ < priority_;
+    return !has_begun_.load() &&
+           (other.place_.client != place_.client || other.place_.priority < place_.priority);
   }
 
   // Holds up joiners until start() has been called.
@@ -93,7 +101,7 @@ class Flight {
 
   const Digest256 key_;
   const size_t max_record_bytes_;
-  const int priority_;
+  const QueuePlace place_;
   std::atomic<bool> has_begun_{false};
   const std::shared_ptr<WakeList> wakes_ = std::make_shared<WakeList>();
   mutable std::mutex mutex_;  // of what follows

@@ -173,7 +173,7 @@ Result<std::unique_ptr<AnswerFeed>> ResponseCache::answer_alone(const CacheQuest
 
 Result<ResponseCache::Attempt> ResponseCache::attempt(const CacheQuestion& question) {
   while (true) {
-    const auto own = std::make_shared<Flight>(question.key, max_record_bytes_, question.priority);
+    const auto own = std::make_shared<Flight>(question.key, max_record_bytes_, question.place);
     auto starting = own->hold();
     Attempt found = find_or_publish(own);
     if (!question.use.reads || (found.record == nullptr && found.flight == nullptr)) {

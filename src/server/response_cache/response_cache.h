@@ -27,7 +27,7 @@ struct CacheQuestion {
   Digest256 key{};
   CacheUse use;
   AnswerShape shape;
-  int priority = 0;  // of the computation, lower first; nothing of the answer depends on it
+  QueuePlace place;  // of the computation; nothing of the answer depends on it
   Compute compute;
   Waker wake;
   SharedRecord found = nullptr;  // by look_elsewhere
@@ -47,7 +47,7 @@ class ResponseCache {
   void stop_looking_elsewhere();
 
   // From memory, from somebody who is just computing the same, whose failure is shared as well, or
-  // computed. Who would wait for a computation that comes later in the queue than they do computes
+  // computed. Who would wait for a computation whose turn may come later than their own computes
   // themselves, and others may join either. An error is that of compute.
   Result<std::unique_ptr<AnswerFeed>> answer(CacheQuestion question);
 
@@ -61,7 +61,7 @@ class ResponseCache {
     std::shared_ptr<Flight> flight = nullptr;
     Flight::Reader* reader = nullptr;
     bool is_leader = false;
-    Flights later = {};  // computations of the same that come later in the queue
+    Flights later = {};  // computations of the same whose turn may come later
   };
 
   Result<std::unique_ptr<AnswerFeed>> answer_alone(const CacheQuestion& question);

@@ -91,9 +91,9 @@ using Ids = std::vector<TokenId>;
 
 class ResponseCacheTest : public testing::Test {
  protected:
-  CacheQuestion question(int key = 1, CacheUse use = {true, true}, int priority = 0) {
+  CacheQuestion question(int key = 1, CacheUse use = {true, true}, QueuePlace place = {}) {
     CacheQuestion question;
-    question.priority = priority;
+    question.place = place;
     question.key = {static_cast<std::byte>(key)};
     question.use = use;
     question.shape = {.n_choices = n_choices_, .n_vocab = 1000};
@@ -109,9 +109,9 @@ class ResponseCacheTest : public testing::Test {
     question.wake = [this] { ++n_wakes_; };
     return question;
   }
-  Client ask(int key = 1, CacheUse use = {true, true}, int priority = 0) {
+  Client ask(int key = 1, CacheUse use = {true, true}, QueuePlace place = {}) {
     Client client;
-    auto feed = cache_.answer(question(key, use, priority));
+    auto feed = cache_.answer(question(key, use, place));
     EXPECT_TRUE(feed);
     client.feed = std::move(*feed);
     client.pull();
@@ -176,11 +176,11 @@ TEST_F(ResponseCacheTest,
 }
 
 TEST_F(ResponseCacheTest, an_urgent_request_does_not_wait_for_one_that_has_not_begun) {
-  Client patient = ask(1, {true, true}, 5);
-  Client equal = ask(1, {true, true}, 5);
-  Client humble = ask(1, {true, true}, 6);
+  Client patient = ask(1, {true, true}, {.priority = 5});
+  Client equal = ask(1, {true, true}, {.priority = 5});
+  Client humble = ask(1, {true, true}, {.priority = 6});
   EXPECT_EQ(computations_.size(), 1u);
-  Client urgent = ask(1, {true, true}, -1);
+  Client urgent = ask(1, {true, true}, {.priority = -1});
   ASSERT_EQ(computations_.size(), 2u);
   EXPECT_EQ(urgent.feed->cache_outcome(), CacheOutcome::kMiss);
   Client late = ask();  // joins the one that comes first
@@ -205,28 +205,28 @@ TEST_F(ResponseCacheTest, an_urgent_request_does_not_wait_for_one_that_has_not_b
 }
 
 TEST_F(ResponseCacheTest, an_urgent_request_joins_what_has_begun_or_what_it_cannot_overtake) {
-  Client begun = ask(1, {true, true}, 5);
+  Client begun = ask(1, {true, true}, {.priority = 5});
   computation(0).token(0, 5);
   EXPECT_EQ(begun.seen(), Ids{5});
-  EXPECT_EQ(ask(1, {true, true}, -1).seen(), Ids{5});
-  Client waiting = ask(2, {true, true}, 5);
+  EXPECT_EQ(ask(1, {true, true}, {.priority = -1}).seen(), Ids{5});
+  Client waiting = ask(2, {true, true}, {.priority = 5});
   refuses_ = true;
-  Client urgent = ask(2, {true, true}, -1);
+  Client urgent = ask(2, {true, true}, {.priority = -1});
   computation(1).token(0, 7);
   EXPECT_EQ(urgent.seen(), Ids{7});
-  EXPECT_EQ(ask(2, {true, true}, 5).seen(), Ids{7});
+  EXPECT_EQ(ask(2, {true, true}, {.priority = 5}).seen(), Ids{7});
   EXPECT_EQ(computations_.size(), 2u);
 }
 
 TEST_F(ResponseCacheTest, an_urgent_request_that_comes_to_nothing_takes_nobody_else_s_place) {
-  Client patient = ask(1, {true, true}, 5);
-  Client urgent = ask(1, {true, true}, 0);
-  Client hasty = ask(1, {true, true}, -1);
+  Client patient = ask(1, {true, true}, {.priority = 5});
+  Client urgent = ask(1, {true, true}, {.priority = 0});
+  Client hasty = ask(1, {true, true}, {.priority = -1});
   urgent.feed.reset();
   hasty.feed.reset();
   EXPECT_TRUE(computation(1).is_cancelled);
   EXPECT_TRUE(computation(2).is_cancelled);
-  Client late = ask(1, {true, true}, 5);
+  Client late = ask(1, {true, true}, {.priority = 5});
   EXPECT_EQ(computations_.size(), 3u);
   computation(0).token(0, 5);
   computation(0).finish(0);
@@ -236,13 +236,13 @@ TEST_F(ResponseCacheTest, an_urgent_request_that_comes_to_nothing_takes_nobody_e
 }
 
 TEST_F(ResponseCacheTest, who_waits_for_an_urgent_start_that_fails_joins_what_it_cannot_overtake) {
-  Client patient = ask(1, {true, true}, 5);
+  Client patient = ask(1, {true, true}, {.priority = 5});
   refuses_ = true;
   Client late;
   std::thread thread;
-  CacheQuestion urgent = question(1, {true, true}, -1);
+  CacheQuestion urgent = question(1, {true, true}, {.priority = -1});
   urgent.compute = [&](const Waker&) -> Result<std::unique_ptr<AnswerFeed>> {
-    thread = std::thread([&] { late = ask(1, {true, true}, -1); });
+    thread = std::thread([&] { late = ask(1, {true, true}, {.priority = -1}); });
     std::this_thread::sleep_for(std::chrono::milliseconds(5));  // as a rule it waits by now
     return fail(ErrorCode::kResourceExhausted, "the queue is full");
   };
@@ -253,6 +253,34 @@ TEST_F(ResponseCacheTest, who_waits_for_an_urgent_start_that_fails_joins_what_it
   EXPECT_EQ(late.seen(), Ids{5});
   EXPECT_EQ(computations_.size(), 1u);
   EXPECT_EQ(counted("shared"), 2);
+}
+
+TEST_F(ResponseCacheTest, a_client_waits_for_nothing_that_another_has_queued) {
+  constexpr CacheUse kUse{true, true};
+  Client flooder = ask(1, kUse, {.client = 1});
+  Client other = ask(1, kUse, {.client = 2, .priority = 5});  // none of the flooder's priorities
+  ASSERT_EQ(computations_.size(), 2u);
+  EXPECT_EQ(other.feed->cache_outcome(), CacheOutcome::kMiss);
+  Client own = ask(1, kUse, {.client = 1});  // each finds their own
+  Client others_own = ask(1, kUse, {.client = 2, .priority = 6});
+  EXPECT_EQ(computations_.size(), 2u);
+  computation(0).token(0, 5);
+  EXPECT_EQ(flooder.seen(), Ids{5});
+  EXPECT_EQ(own.seen(), Ids{5});
+  EXPECT_EQ(others_own.seen(), Ids{});
+  Client third = ask(1, kUse, {.client = 3});  // what has begun delays nobody
+  EXPECT_EQ(third.seen(), Ids{5});
+  computation(1).token(0, 5);
+  for (size_t i : {1u, 0u}) {
+    computation(i).finish(0);
+  }
+  for (Client* client : {&flooder, &other, &own, &others_own, &third}) {
+    EXPECT_TRUE(client->is_whole());
+    EXPECT_EQ(client->seen(), Ids{5});
+  }
+  EXPECT_EQ(ask(1, kUse, {.client = 4}).feed->cache_outcome(), CacheOutcome::kHit);
+  EXPECT_EQ(computations_.size(), 2u);
+  EXPECT_EQ(counted("shared"), 3);
 }
 
 TEST_F(ResponseCacheTest, the_computation_goes_on_while_anybody_waits_for_it) {
@@ -399,7 +427,8 @@ TEST_F(ResponseCacheTest, many_threads_see_the_same_answers) {
     clients.emplace_back([&, t] {
       for (int i = 0; i < 100; ++i) {
         const int key = (i + t) / 3;
-        CacheQuestion asked = question(key, {.reads = i % 7 != 0, .writes = true});
+        CacheQuestion asked = question(
+            key, {.reads = i % 7 != 0, .writes = true}, {.client = t % 2, .priority = i % 5});
         asked.compute = compute(key);
         const auto n_wakes = std::make_shared<std::atomic<int>>(0);
         asked.wake = [n_wakes] {
