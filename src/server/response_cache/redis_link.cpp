@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <cstdint>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -52,19 +53,18 @@ class Wait {
         return false;
       }
       const TimePoint now = Clock::now();
-      if (now >= std::min(silence_end, end_)) {
+      const TimePoint end = std::min(silence_end, end_);
+      // What it waits for may be there though the time is over: this thread may have been kept from
+      // looking. After the end of all there is one such look: else bytes could come for ever.
+      const bool may_look = now < end_ || !std::exchange(has_looked_late_, true);
+      if (may_look && is_ready(descriptor, events, std::min(end, now + kSlice) - now)) {
+        return true;
+      }
+      if (now >= end) {
         reason_ = end_ <= silence_end
                       ? fmt::format("no whole answer within {} ms", patience_.total.count())
                       : fmt::format("no answer within {} ms", patience_.silence.count());
         return false;
-      }
-      const auto left = std::min({silence_end, end_, now + kSlice}) - now;
-      pollfd waiting{descriptor, events, 0};
-      if (::poll(&waiting,
-                 1,
-                 static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(left).count())) >
-          0) {
-        return true;
       }
     }
   }
@@ -73,8 +73,16 @@ class Wait {
  private:
   static constexpr std::chrono::milliseconds kSlice{20};  // between two looks at gives_up
 
+  // Looks once when no time is left.
+  static bool is_ready(int descriptor, short events, Clock::duration left) {
+    const auto limit = std::chrono::ceil<std::chrono::milliseconds>(left).count();
+    pollfd waiting{descriptor, events, 0};
+    return ::poll(&waiting, 1, static_cast<int>(std::max<int64_t>(limit, 0))) > 0;
+  }
+
   const RedisPatience& patience_;
   const TimePoint end_;
+  bool has_looked_late_ = false;
   std::string reason_;
 };
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+
 #include "server/response_cache/redis_testing.h"
 
 namespace millrace {
@@ -121,6 +123,26 @@ TEST_F(RedisLinkTest, waits_as_long_as_bytes_come) {
       {{"GET", "key"}}, {.silence = milliseconds(1000), .total = milliseconds(60'000)});
   ASSERT_TRUE(replies) << replies.error().message;
   EXPECT_EQ(replies->front().text, "hello world!");
+}
+
+// All of the silence passes before each look.
+TEST_F(RedisLinkTest, finds_the_bytes_that_came_while_it_was_kept_from_looking) {
+  std::atomic<bool> has_sent{false};
+  FakeRedis server([&](int connection) {
+    FakeRedis::send(connection, "+PONG\r\n");
+    has_sent = true;
+  });
+  RedisLink link(server.address());
+  ASSERT_TRUE(link.open(patience()));
+  RedisPatience kept{.silence = milliseconds(1), .total = milliseconds(60'000)};
+  int n_looks = 0;
+  kept.gives_up = [&] {
+    std::this_thread::sleep_for(kept.silence * 2);
+    return ++n_looks > 1 && !wait_until([&] { return has_sent.load(); });  // after the command
+  };
+  const auto replies = link.exchange({{"PING"}}, kept);
+  ASSERT_TRUE(replies) << replies.error().message;
+  EXPECT_EQ(replies->front().text, "PONG");
 }
 
 TEST_F(RedisLinkTest, does_not_wait_for_ever_though_bytes_come) {
