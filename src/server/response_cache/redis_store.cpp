@@ -280,7 +280,8 @@ void RedisStore::run_writer() {
     n_queued_bytes_ -= job.record->size();
     if (!written) {
       connection_errors_.add();
-      dropped_.add(static_cast<double>(writes_.size()));  // would not fare better
+      // Those behind it would not fare better.
+      dropped_.add(static_cast<double>(writes_.size() + 1));
       writes_.clear();
       n_queued_bytes_ = 0;
     }
