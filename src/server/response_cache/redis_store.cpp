@@ -185,7 +185,7 @@ RedisStore::Lookups RedisStore::take_batch() {
 void RedisStore::set_up(bool is_up) {
   is_up_ = is_up;
   up_.set(is_up ? 1 : 0);
-  read_complaints_ = {};
+  read_error_code_.clear();
   if (!is_up) {
     give_up_lookups();
   }
@@ -239,7 +239,7 @@ Result<void> RedisStore::read(RedisLink& link, const Lookups& lookups) {
 
 SharedRecord RedisStore::take_record(const RedisReply& reply, const RedisLookup& lookup) {
   if (reply.is_error) {
-    note_error(reply, read_complaints_);
+    note_error(reply, read_error_code_);
     return nullptr;
   }
   if (reply.text.empty()) {
@@ -254,12 +254,12 @@ SharedRecord RedisStore::take_record(const RedisReply& reply, const RedisLookup&
 }
 
 // An error that comes with every answer is logged once; the words after the first may differ.
-void RedisStore::note_error(const RedisReply& reply, Complaints& complaints) {
+void RedisStore::note_error(const RedisReply& reply, std::string& last_code) {
   reply_errors_.add();
   std::string code = reply.text.substr(0, reply.text.find(' '));
-  if (code != complaints.code) {
+  if (code != last_code) {
     log_warning("[response cache] Redis says: {}", reply.text);
-    complaints.code = std::move(code);
+    last_code = std::move(code);
   }
 }
 
@@ -304,14 +304,14 @@ Result<void> RedisStore::write(RedisLink& link, const Write& job) {
     if (auto opened = link.open(writing(kConnectLimit)); !opened) {
       return opened;
     }
-    write_complaints_ = {};
+    write_error_code_.clear();
     replies = link.exchange(commands, writing(options_.write_limit));
   }
   if (!replies) {
     return propagate(replies);
   }
   if (replies->front().is_error) {
-    note_error(replies->front(), write_complaints_);
+    note_error(replies->front(), write_error_code_);
   }
   return {};
 }

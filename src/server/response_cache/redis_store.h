@@ -90,11 +90,6 @@ class RedisStore {
 
   using Lookups = std::vector<std::shared_ptr<RedisLookup>>;
 
-  // What Redis has complained about over a connection, so that it is logged once.
-  struct Complaints {
-    std::string code;  // the first word of the last one
-  };
-
   void run_reader();
   void run_writer();
   void set_up(bool is_up);
@@ -106,7 +101,7 @@ class RedisStore {
   bool is_over() const;
   RedisPatience reading(std::chrono::milliseconds silence, std::chrono::milliseconds total) const;
   RedisPatience writing(std::chrono::milliseconds limit) const;
-  void note_error(const RedisReply& reply, Complaints& complaints);
+  void note_error(const RedisReply& reply, std::string& last_code);
   Digest256 own_key(const Digest256& key) const;
 
   const RedisStoreOptions options_;
@@ -127,9 +122,10 @@ class RedisStore {
   size_t n_queued_bytes_ = 0;
   bool is_up_ = false;  // the reader's connection
 
-  Digest256 namespace_{};        // constant once is_up_ has been true
-  Complaints read_complaints_;   // the reader's
-  Complaints write_complaints_;  // the writer's
+  Digest256 namespace_{};  // constant once is_up_ has been true
+  // The first word of the last error over a connection, so that it is logged once.
+  std::string read_error_code_;   // the reader's
+  std::string write_error_code_;  // the writer's
 
   std::thread reader_;
   std::thread writer_;
