@@ -320,7 +320,7 @@ ApiResult<Reply> answer_generation(Call& call,
   for (size_t i = 0; i < prompts.size(); ++i) {
     requests[i].prompt = std::move(prompts[i]);
     requests[i].client = call.client;
-    requests[i].received = call.received;
+    requests[i].received = call.request.received;
   }
   if (auto mistake = find_mistake(requests, fields, engine.limits(), prompt_field)) {
     return tl::unexpected(std::move(*mistake));

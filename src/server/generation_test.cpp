@@ -171,6 +171,12 @@ TEST_F(OneAtATimeTest, a_deadline_that_comes_before_the_first_token_is_504) {
   }
 }
 
+TEST_F(GenerationTest, a_deadline_counts_from_when_the_request_was_received) {
+  HttpRequest request{"POST", "/v1/completions", "", {}, R"({"prompt":[1],"timeout_ms":600000})"};
+  request.received = Clock::now() - std::chrono::minutes(10);
+  EXPECT_EQ(finish(service_.handler().handle(std::move(request), [] {})).response.status, 504);
+}
+
 // How fast the machine is decides which time lies between the first token and the last.
 TEST_F(OneAtATimeTest, a_deadline_that_comes_later_ends_the_answer_with_the_reason_timeout) {
   const auto ask_for_long = [&](const char* more) {

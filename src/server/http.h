@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/clock.h"
+
 namespace millrace {
 
 struct HttpHeader {
@@ -22,6 +24,7 @@ struct HttpRequest {
   std::string query;   // after '?'
   std::vector<HttpHeader> headers;
   std::string body;
+  TimePoint received = Clock::now();  // all of it
 
   // The first header of that name (case does not matter), or null.
   const std::string* header(std::string_view name) const;

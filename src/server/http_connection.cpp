@@ -164,6 +164,7 @@ asio::awaitable<bool> HttpConnection::serve_one() {
     co_return false;
   }
   request.body = std::move(parser.get().body());
+  request.received = Clock::now();
   shared_.n_running.fetch_add(1);
   const bool is_open = co_await handle(std::move(request), std::move(share));
   shared_.n_running.fetch_sub(1);

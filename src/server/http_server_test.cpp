@@ -117,6 +117,8 @@ class HttpServerTest : public testing::Test {
       reply.decide = decide_late(request, wake);
     } else if (request.path == "/throw") {
       throw std::runtime_error("handler broke");
+    } else if (request.path == "/received") {
+      reply.response.body = fmt::format("[{}]", request.received.time_since_epoch().count());
     } else if (request.path == "/host") {
       reply.response.body = fmt::format("[{}]", *request.header("host"));
     } else {
@@ -286,6 +288,34 @@ TEST_F(HttpServerTest, a_large_body_that_takes_long_holds_up_no_other) {
   expect_answer(post("/quick", std::string(100'000, 'b')), 200, "{POST /quick 100000}");
   unblock();
   EXPECT_TRUE(slow.read_until("{POST /block 1500000}"));
+}
+
+TEST_F(HttpServerTest, a_request_is_received_when_it_has_been_read_however_long_it_waits_then) {
+  HttpServerOptions options;
+  options.n_helper_threads = 1;
+  start(options);
+  const TimePoint before = Clock::now();
+  RawClient slow = connect(post("/block", std::string(100'000, 'b')));
+  n_blocked_.wait(0);
+  RawClient waiting = connect(post("/received", std::string(100'000, 'b')));
+  EXPECT_TRUE(eventually([&] { return server_->n_requests_running() == 2; }));
+  const TimePoint after = Clock::now();
+  unblock();
+  ASSERT_TRUE(waiting.read_until("]"));
+  const auto received = std::stoll(waiting.received.substr(waiting.received.find('[') + 1));
+  EXPECT_GE(received, before.time_since_epoch().count());
+  EXPECT_LE(received, after.time_since_epoch().count());
+}
+
+TEST_F(HttpServerTest, a_request_is_not_received_before_its_body) {
+  start();
+  RawClient client = connect(post("/received", "a", "Content-Length: 2\r\n"));
+  std::this_thread::sleep_for(milliseconds(20));  // the headers are read by now as a rule
+  const TimePoint before = Clock::now();
+  ASSERT_TRUE(client.send("b"));
+  ASSERT_TRUE(client.read_until("]"));
+  const auto received = std::stoll(client.received.substr(client.received.find('[') + 1));
+  EXPECT_GE(received, before.time_since_epoch().count());
 }
 
 TEST_F(HttpServerTest, large_bodies_beyond_the_budget_are_refused_before_they_are_read) {

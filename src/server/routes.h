@@ -4,7 +4,6 @@
 #include <string>
 #include <string_view>
 
-#include "base/clock.h"
 #include "server/api_error.h"
 #include "server/http.h"
 
@@ -18,7 +17,6 @@ struct Call {
   std::string_view rest;  // of the path, where the route ends in '*'
   Waker wake;
   int client = 0;  // who asks: the number of the key, where it matters
-  TimePoint received = Clock::now();
 };
 
 using Endpoint = ApiResult<Reply> (*)(Call& call);
