@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/log.h"
 #include "server/generation_testing.h"
 
 namespace millrace {
@@ -246,6 +247,21 @@ TEST_P(KeysTest, a_request_waits_for_the_flood_of_another_key_only_without_fairn
 }
 
 INSTANTIATE_TEST_SUITE_P(Fairness, KeysTest, testing::Bool());
+
+TEST_F(GenerationTest, long_paths_are_cut_between_characters_in_the_log) {
+  HttpRequest request{"GET", "/v1/models/", "", {}, ""};
+  std::string shown = request.path;
+  for (int i = 0; i < 150; ++i) {
+    request.path += "\u00e9";
+    shown += i < 44 ? "\u00e9" : "";  // 99 bytes: the next one would be too many
+  }
+  set_log_level(LogLevel::kDebug);
+  testing::internal::CaptureStderr();
+  service_.handler().handle(std::move(request), [] {});
+  const std::string log = testing::internal::GetCapturedStderr();
+  set_log_level(LogLevel::kInfo);
+  EXPECT_NE(log.find(fmt::format(" GET {} 404\n", shown)), std::string::npos) << log;
+}
 
 TEST_F(GenerationTest, a_client_that_leaves_is_counted_as_gone) {
   for (const char* body : {kLong, kLongStream}) {

@@ -268,8 +268,10 @@ Reply Service::handle(HttpRequest request, const Waker& wake) {
   const int client = client_of(request);
   Call call{*this, std::move(request), rest, wake, client};
   Reply reply = guarded(*match.route, [&] { return or_error(match.route->endpoint(call)); });
-  std::string name = fmt::format(
-      "{} {} {}", headers.front().value, call.request.method, call.request.path.substr(0, 200));
+  std::string name = fmt::format("{} {} {}",
+                                 headers.front().value,
+                                 call.request.method,
+                                 cut_text(call.request.path, kShownBytes));
   return finish_reply(*match.route, std::move(name), std::move(headers), std::move(reply));
 }
 
