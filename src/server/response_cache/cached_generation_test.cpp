@@ -257,14 +257,16 @@ struct SmallQueueCacheTest : CachedGenerationTest {
 TEST_F(SmallQueueCacheTest, a_full_queue_refuses_what_must_be_computed_and_nothing_else) {
   constexpr const char* kShort = R"({"prompt":[9],"max_tokens":2,"temperature":0})";
   constexpr const char* kOther = R"({"prompt":[8],"max_tokens":2,"temperature":0})";
+  constexpr const char* kLongest =  // so that it is not over before the others are there
+      R"({"prompt":[1,2,3],"max_tokens":2000,"temperature":0,"ignore_eos":true,"stream":true})";
   ask("/v1/completions", kShort);
-  Reply running = start("/v1/completions", kLong);
+  Reply running = start("/v1/completions", kLongest);
   EXPECT_TRUE(wait_until([&] { return engine_.engine->stats().n_waiting == 0; }));
   Reply waiting =
-      start("/v1/completions", R"({"prompt":[4],"max_tokens":400,"seed":1,"ignore_eos":true})");
+      start("/v1/completions", R"({"prompt":[4],"max_tokens":2000,"seed":1,"ignore_eos":true})");
   EXPECT_EQ(start("/v1/completions", kOther).response.status, 429);
   EXPECT_EQ(ask("/v1/completions", kShort).header(kHeader), "hit");
-  Reply follower = start("/v1/completions", kLong);
+  Reply follower = start("/v1/completions", kLongest);
   EXPECT_EQ(follower.response.status, 200);
   waiting.source.reset();
   running.source.reset();
