@@ -236,7 +236,13 @@ printf 'Hello.\nAnd again?\n' | "$millrace" run demo -n 8 --temperature 0 -t 1 >
 [ "$(grep -c . chat)" -ge 1 ] || fail "chat: $(cat err)"
 if grep -q '^> \|/help lists' err; then fail "a piped chat has signs for somebody who types: $(cat err)"; fi
 /usr/bin/python3 - "$millrace" <<'PYTHON' || fail "a chat on a terminal"
-import os, pty, sys, time
+import os, pty, sys
+try:
+    for end in pty.openpty():
+        os.close(end)
+except OSError as error:  # a chroot without /dev/pts
+    print(f"skipped a chat on a terminal: {error}")
+    sys.exit()
 pid, terminal = pty.fork()
 if pid == 0:
     os.execv(sys.argv[1], [sys.argv[1], "run", "demo", "-n", "3", "-t", "1"])
