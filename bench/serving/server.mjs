@@ -22,6 +22,7 @@ export class Server {
     server.process = spawn(
       millrace, ['serve', model, '--port', '0', '--port-file', portFile, ...options],
       { stdio: ['ignore', 'ignore', 'inherit'] });
+    process.on('exit', () => server.process.kill());  // when a bench fails
     server.exited = new Promise((resolve) => { server.process.on('exit', resolve); });
     let startError;
     server.process.on('error', (error) => { startError = error; });
@@ -48,8 +49,9 @@ export class Server {
     rmSync(this.folder, { recursive: true, force: true });
   }
 
-  // A streamed completion of a prompt of token ids: seconds to the first token and to the end, usage.
-  async complete(prompt, n, fields = {}) {
+  // A streamed completion of a prompt of token ids: seconds to the first token and to the end, the seconds
+  // at which each piece of the answer came, usage. After `signal` has been aborted, only what came before.
+  async complete(prompt, n, fields = {}, signal = undefined) {
     const start = performance.now();
     const seconds = () => (performance.now() - start) / 1000;
     const response = await fetch(`${this.base}/v1/completions`, {
@@ -58,17 +60,23 @@ export class Server {
         prompt, max_tokens: n, temperature: 0, ignore_eos: true, stream: true,
         stream_options: { include_usage: true }, ...fields,
       }),
+      signal,
     });
     if (response.status !== 200) throw new Error(await response.text());
-    let first;
+    const came = [];
     let text = '';
-    for await (const bytes of response.body) {
-      first ??= seconds();
-      text += Buffer.from(bytes).toString();
+    try {
+      for await (const bytes of response.body) {
+        came.push(seconds());
+        text += Buffer.from(bytes).toString();
+      }
+    } catch (error) {
+      if (!signal?.aborted) throw error;
+      return { first: came[0], came };
     }
     const chunks = text.split('\n').filter((line) => line.startsWith('data: {'))
       .map((line) => JSON.parse(line.slice(6)));
-    return { first, whole: seconds(), usage: chunks.at(-1).usage };
+    return { first: came[0], came, whole: seconds(), usage: chunks.at(-1).usage };
   }
 }
 
@@ -76,6 +84,12 @@ export function median(numbers) {
   const sorted = [...numbers].sort((a, b) => a - b);
   const half = sorted.length >> 1;
   return sorted.length % 2 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
+}
+
+// The smallest number that at least this share of the numbers do not exceed.
+export function percentile(numbers, share) {
+  const sorted = [...numbers].sort((a, b) => a - b);
+  return sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)];
 }
 
 // Token ids that nobody has sent before; every id is an ordinary token of every vocabulary used here.

@@ -1,5 +1,6 @@
 // Five minutes of requests that come, are cancelled, lose their readers, stop and are preempted,
 // with guesses of every kind: every answer is, as far as it came, the one without any of that.
+// For an hour of it, each time with other requests: --gtest_repeat=12 --gtest_shuffle.
 
 #include <gtest/gtest.h>
 
@@ -51,8 +52,8 @@ Request some_request(std::mt19937& random) {
 }
 
 // Some end at a string that is in their answer.
-std::vector<Question> make_questions(TestEngine& plain) {
-  std::mt19937 random(11);
+std::vector<Question> make_questions(TestEngine& plain, uint32_t seed) {
+  std::mt19937 random(seed);
   std::vector<Question> questions;
   while (questions.size() < kQuestions) {
     Question question;
@@ -211,12 +212,15 @@ TEST(EngineFuzzSlow, answers_survive_five_minutes_of_everything) {
   plain_options.max_drafts = 0;
   plain_options.has_prefix_cache = false;
   TestEngine plain(model.path(), plain_options);
-  const std::vector<Question> questions = make_questions(plain);
+  // 0, but another one in each repetition under --gtest_shuffle.
+  const auto first_seed = static_cast<uint32_t>(testing::UnitTest::GetInstance()->random_seed());
+  const std::vector<Question> questions = make_questions(plain, first_seed);
   const int64_t block_bytes = plain.engine->info().kv_bytes_per_token * 64;
   const TimePoint end = Clock::now() + kDuration;
   Totals all;
   for (uint32_t round = 0; Clock::now() < end; ++round) {
-    std::mt19937 random(round);
+    std::seed_seq seeds = {first_seed, round};
+    std::mt19937 random(seeds);
     EngineOptions options;
     options.max_model_len = 512;
     options.n_threads = 1 + static_cast<int>(random() % 3);
@@ -235,7 +239,7 @@ TEST(EngineFuzzSlow, answers_survive_five_minutes_of_everything) {
     options.kv_memory = (9 + random() % 20) * n_caches * static_cast<uint64_t>(block_bytes);
     TestEngine rig(model.path(), options, draft);
     play(rig, questions, random, all);
-    ASSERT_FALSE(HasFailure()) << "round " << round;
+    ASSERT_FALSE(HasFailure()) << "seed " << first_seed << ", round " << round;
     const EngineStats stats = rig.engine->stats();
     all.n_preemptions += stats.preemptions;
     all.n_accepted += stats.accepted_drafts;

@@ -117,7 +117,7 @@ void register_all() {
         const bool is_coarse = rounding == Rounding::kCoarse;
         if (is_coarse && kinds[0] == kinds[1]) continue;
         const std::string name = std::string(info.name) + (is_coarse ? "_coarse" : "");
-        for (const int64_t rows : {1, 2, 4}) {
+        for (const int64_t rows : {1, 2, 4, 8, 16, 32}) {
           add(fmt::format("decode/{}/rows:{}/threads:{}", name, rows, n),
               [=](auto& state) { run_linear(state, dtype, rounding, kDecodeOut, rows, n); });
         }

@@ -24,6 +24,9 @@ namespace {
 constexpr int kMaxPassRows = 96;
 constexpr int64_t kPassBytes = 256 << 10;
 
+// From more tiles on than this, a block is unpacked once for all of them.
+constexpr int kDirectTiles = 3;
+
 // Panel bytes are asked for V::kBytesAhead, those of formats that have to be unpacked
 // V::kPlanesAhead before they are read. The processor's own prefetch runs ahead only of reads in
 // the order of the panel, and too little of those of a tile that computes much.
@@ -97,21 +100,28 @@ void tile_at_most(const typename Format::Block& block, const TileRows& tile, int
   }
 }
 
+// Tiles of about the same size: one of few rows takes nearly as long as a full one.
+template <class V, class Format, bool kDirect>
+MR_INLINE void tile_evenly(const typename Format::Block& block, TileRows tile, int n_rows) {
+  for (int n_tiles = (n_rows + V::kTileRows - 1) / V::kTileRows; n_tiles > 0; --n_tiles) {
+    const int n = (n_rows + n_tiles - 1) / n_tiles;
+    tile_at_most<V, Format, V::kTileRows, kDirect>(block, tile, n);
+    tile.rows += n * tile.row_bytes;
+    tile.sums += n * kPanelRows;
+    n_rows -= n;
+  }
+}
+
 template <class V, class Format>
-MR_INLINE void tile_rows(typename Format::Block& block, TileRows tile, int n_rows) {
-  constexpr int kMost = V::kTileRows;
-  if (n_rows <= kMost) {
-    tile_at_most<V, Format, kMost, true>(block, tile, n_rows);
-    return;
-  }
+MR_INLINE void tile_rows(typename Format::Block& block, const TileRows& tile, int n_rows) {
   if constexpr (Format::kUnpacks) {
-    Format::unpack(block);
+    if (n_rows > kDirectTiles * V::kTileRows) {
+      Format::unpack(block);
+      tile_evenly<V, Format, false>(block, tile, n_rows);
+      return;
+    }
   }
-  for (; n_rows > 0; n_rows -= kMost) {
-    tile_at_most<V, Format, kMost, !Format::kUnpacks>(block, tile, n_rows < kMost ? n_rows : kMost);
-    tile.rows += kMost * tile.row_bytes;
-    tile.sums += kMost * kPanelRows;
-  }
+  tile_evenly<V, Format, true>(block, tile, n_rows);
 }
 
 // n_rows <= kMaxPassRows activation rows by one panel.

@@ -190,8 +190,12 @@ struct Q8_0Reader {
 
 template <class V>
 struct Q8_0Panel : Int16Tile<V, 32, 7, false, Q8_0Reader<V>> {
-  using Block = ByteBlock<32, false>;
-  static constexpr bool kUnpacks = true;
+  struct Block {
+    const uint8_t* codes;
+    int64_t group_bytes;
+    int n_groups;
+  };
+  static constexpr bool kUnpacks = false;  // codes are bytes already
 
   MR_INLINE static void prepare(const uint8_t* panel, int64_t k, int n_k, Block& block) {
     constexpr int kBytes = kPanelInfo[static_cast<int>(PanelFormat::kQ8_0)].block_bytes;
@@ -201,13 +205,6 @@ struct Q8_0Panel : Int16Tile<V, 32, 7, false, Q8_0Reader<V>> {
     for (int group = 0; group < block.n_groups; ++group) {
       prefetch_header<V::kBytesAhead, 2 * kPanelRows>(block.codes + group * kBytes -
                                                       2 * kPanelRows);
-    }
-  }
-  MR_INLINE static void unpack(Block& block) {
-    for (int group = 0; group < block.n_groups; ++group) {
-      for (int lane = 0; lane < kPanelRows; lane += V::kWidth) {
-        V::store(&block.scales[group][lane], Q8_0Reader<V>::scale(block, group, lane));
-      }
     }
   }
 };

@@ -23,6 +23,7 @@ MR_INLINE void unpack_groups(NibbleBlock& block) {
   for (int g = 0; g < block.n_groups; ++g) {
     const uint8_t* from = block.nibbles + g * block.group_bytes;
     for (int at = 0; at < kHalf; at += 4 * V::kWidth) {
+      prefetch_codes<V, V::kPlanesAhead>(from + at, at / (4 * V::kWidth));
       const auto both = V::load_i(from + at);
       V::store_i(block.codes[g] + at, V::and_i(both, mask));
       V::store_i(block.codes[g] + kHalf + at, V::and_i(V::template shift_right<4>(both), mask));
