@@ -1,41 +1,59 @@
 // One measurement of llama.cpp through node-llama-cpp: prints {"prefill":..,"decode":..} in tokens/s.
 //
-//   node llama_cpp.mjs MODEL THREADS PROMPT_TOKENS TOKENS
+//   node llama_cpp.mjs MODEL THREADS PROMPT_TOKENS TOKENS DEPTH SEQUENCES [KV_TYPE]
+//
+// decode: TOKENS tokens of each of SEQUENCES sequences at once, after DEPTH tokens, all together.
 import { getLlama, LlamaLogLevel } from 'node-llama-cpp';
 
 const [modelPath, ...numbers] = process.argv.slice(2);
-const [threads, promptTokens, tokens] = numbers.map(Number);
+const [threads, promptTokens, tokens, depth, nSequences] = numbers.map(Number);
+const kvType = numbers[5];
 
 const llama = await getLlama({
   gpu: false, build: 'never', maxThreads: threads, logLevel: LlamaLogLevel.error,
 });
 const model = await llama.loadModel({ modelPath });
 const context = await model.createContext({
-  contextSize: promptTokens + tokens + 64, batchSize: 512, threads, sequences: 1,
+  contextSize: Math.max(promptTokens, depth) + tokens + 64, batchSize: 512, threads, sequences: nSequences,
+  flashAttention: true,
+  ...(kvType && { experimentalKvCacheKeyType: kvType, experimentalKvCacheValueType: kvType }),
 });
-const sequence = context.getSequence();
+const sequences = Array.from({ length: nSequences }, () => context.getSequence());
 const size = model.fileInfo.metadata.tokenizer.ggml.tokens.length;
 const random = (n) => Array.from({ length: n }, () => Math.floor(Math.random() * size));
+const seconds = () => performance.now() / 1e3;
 
-// Seconds from the first to the last of n + 1 generated tokens.
-async function decode(prompt, n) {
+// When the first and the last of n + 1 generated tokens came.
+async function decode(sequence, prompt, n) {
   let begin = 0;
   let produced = 0;
   for await (const _ of sequence.evaluate(prompt, { temperature: 0, yieldEogToken: true })) {
-    if (produced++ === 0) begin = performance.now();
+    if (produced++ === 0) begin = seconds();
     if (produced > n) break;
   }
-  return (performance.now() - begin) / 1e3;
+  return { begin, end: seconds() };
 }
 
-await decode(random(16), 2);
-await sequence.clearHistory();
-const prompt = random(promptTokens);
-const begin = performance.now();
-await sequence.evaluateWithoutGeneratingNewTokens(prompt);
-const prefill = promptTokens / ((performance.now() - begin) / 1e3);
-await sequence.clearHistory();
-const speed = tokens / await decode(random(1), tokens);
+await decode(sequences[0], random(16), 2);
+await sequences[0].clearHistory();
+let prefill = 0;
+if (promptTokens > 0) {
+  const prompt = random(promptTokens);
+  const begin = seconds();
+  await sequences[0].evaluateWithoutGeneratingNewTokens(prompt);
+  prefill = promptTokens / (seconds() - begin);
+  await sequences[0].clearHistory();
+}
+let speed = 0;
+if (tokens > 0) {
+  for (const sequence of sequences) {
+    if (depth > 1) await sequence.evaluateWithoutGeneratingNewTokens(random(depth - 1));
+  }
+  const times = await Promise.all(sequences.map((sequence) => decode(sequence, random(1), tokens)));
+  const begin = Math.min(...times.map((time) => time.begin));
+  const end = Math.max(...times.map((time) => time.end));
+  speed = nSequences * tokens / (end - begin);
+}
 console.log(JSON.stringify({ prefill, decode: speed }));
 await context.dispose();
 await model.dispose();

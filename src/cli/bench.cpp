@@ -1,5 +1,5 @@
-// millrace bench: what this machine can do at best, and how near to it one sequence comes through
-// the engine in prefill and decode.
+// millrace bench: what this machine can do at best, and how near to it sequences come through the
+// engine in prefill and decode.
 
 #include <fmt/format.h>
 
@@ -72,7 +72,7 @@ struct BenchOptions {
                 n_sequences,
                 1,
                 kMaxSequences,
-                "Answers that --speculate makes at once, to prompts that differ at their end");
+                "Sequences of the decode test, or answers of --speculate, made at once");
     options.add("--json", is_json, "Print one JSON object");
   }
 };
@@ -86,17 +86,78 @@ std::vector<TokenId> random_prompt(const Engine& engine, int n, std::mt19937_64&
   return prompt;
 }
 
-Result<FinishEvent> run(Engine& engine, std::vector<TokenId> prompt, int64_t n_tokens) {
+Result<std::shared_ptr<TokenStream>> submit(Engine& engine,
+                                            std::vector<TokenId> prompt,
+                                            int64_t n_tokens) {
   Request request;
   request.prompt = std::move(prompt);
   request.max_tokens = n_tokens;
   request.ignore_eos = true;
   request.sampling.temperature = 0;
-  auto answer = generate(engine, std::move(request));
-  if (!answer) {
-    return propagate(answer);
+  auto stream = engine.submit(std::move(request));
+  if (!stream) {
+    return fail(stream.error().code, "{}", with_option_names(stream.error().message));
   }
-  return std::move(answer->finish);
+  return stream;
+}
+
+Result<FinishEvent> wait_for_end(TokenStream& stream) {
+  FinishEvent finish;
+  for (StreamEvent event; stream.wait_next(event);) {
+    if (auto* end = std::get_if<FinishEvent>(&event.body)) {
+      finish = std::move(*end);
+    }
+  }
+  if (finish.reason == FinishReason::kError) {
+    return fail(finish.error.code, "{}", finish.error.message);
+  }
+  return finish;
+}
+
+// Steps that the other prompts of the decode test may take at most, while the first sequences
+// decode already.
+int64_t max_steps_of_prompts(int n_prompt, int n_sequences) {
+  constexpr int kLeastTokens = 128;  // of prompts in a step that is filled
+  return int64_t{n_sequences} * (n_prompt / kLeastTokens + 2);
+}
+
+double seconds_of(const FinishEvent& finish) {
+  const RequestTimings& timings = finish.timings;
+  return timings.queue_seconds + timings.prefill_seconds + timings.decode_seconds;
+}
+
+// Prompts of n_prompt tokens, of which all but the last go on until that one has its n_tokens: so
+// what it takes between its first token and its last is what a step of all of them takes.
+Result<FinishEvent> run(
+    Engine& engine, int n_prompt, int64_t n_tokens, int n_sequences, std::mt19937_64& random) {
+  std::vector<std::shared_ptr<TokenStream>> streams;
+  for (int i = 0; i < n_sequences; ++i) {
+    const bool is_last = i + 1 == n_sequences;
+    const int64_t n_more = is_last ? 0 : max_steps_of_prompts(n_prompt, n_sequences);
+    auto stream = submit(engine, random_prompt(engine, n_prompt, random), n_tokens + n_more);
+    if (!stream) {
+      return propagate(stream);
+    }
+    streams.push_back(*std::move(stream));
+  }
+  auto finish = wait_for_end(*streams.back());
+  streams.pop_back();
+  for (const auto& stream : streams) {
+    stream->cancel();
+  }
+  for (const auto& stream : streams) {
+    const auto other = wait_for_end(*stream);
+    if (!other) {
+      return propagate(other);
+    }
+    if (finish && seconds_of(*other) < seconds_of(*finish)) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "{} sequences of {} tokens (--sequences) do not fit the KV memory at once",
+                  n_sequences,
+                  n_prompt + n_tokens);
+    }
+  }
+  return finish;
 }
 
 // Makes the tests fit the window and says so.
@@ -115,28 +176,31 @@ Result<BenchOptions> fit_window(BenchOptions options, int64_t window) {
   shrink("--prompt-tokens", options.n_prompt, window - 1);
   if (options.n_generate > 0) {
     shrink("--tokens", options.n_generate, window - 2);
-    shrink("--depth", options.depth, window - options.n_generate - 1);
+    const int64_t n_waiting =
+        options.n_sequences > 1 ? max_steps_of_prompts(options.depth, options.n_sequences) : 0;
+    shrink("--depth", options.depth, window - options.n_generate - 1 - n_waiting);
   }
   return options;
 }
 
-// n_prompt tokens are computed, then n_generate more than the first one are drawn: the first
-// belongs to the prefill.
+// n_prompt tokens are computed, then n_generate more than the first one are drawn, by each of
+// n_sequences at once: the first belongs to the prefill. Tokens a second of all.
 Result<std::vector<double>> measure(Engine& engine,
                                     const char* name,
                                     int n_prompt,
                                     int n_generate,
+                                    int n_sequences,
                                     int n_repetitions,
                                     std::mt19937_64& random) {
   Progress progress(name);
   std::vector<double> rates;
   for (int i = 0; i < n_repetitions; ++i) {
     progress.show(fmt::format("{} of {}", i + 1, n_repetitions));
-    const auto finish = run(engine, random_prompt(engine, n_prompt, random), n_generate + 1);
+    const auto finish = run(engine, n_prompt, n_generate + 1, n_sequences, random);
     if (!finish) {
       return propagate(finish);
     }
-    rates.push_back(n_generate > 0 ? decode_rate(*finish) : prefill_rate(*finish));
+    rates.push_back(n_generate > 0 ? n_sequences * decode_rate(*finish) : prefill_rate(*finish));
   }
   return rates;
 }
@@ -163,7 +227,10 @@ Findings findings_of(const Engine& engine,
       least_prefill_seconds(cost, limits.peaks_of(engine.info().isa), options.n_prompt);
   found.prefill_share = found.prefill * least / std::max(1, options.n_prompt);
   const double depth = options.depth + options.n_generate / 2.0;
-  found.decode_bandwidth = found.decode * decode_bytes(cost, depth);
+  const double weight_bytes = decode_bytes(cost, 0);
+  const double step_bytes =
+      weight_bytes + options.n_sequences * (decode_bytes(cost, depth) - weight_bytes);
+  found.decode_bandwidth = found.decode / options.n_sequences * step_bytes;
   found.decode_share = found.decode_bandwidth / limits.read_all;
   return found;
 }
@@ -185,6 +252,7 @@ void print_json(const Engine& engine,
       .add("prompt_tokens", options.n_prompt)
       .add("depth", options.depth)
       .add("tokens", options.n_generate)
+      .add("sequences", options.n_sequences)
       .add("prefill_tokens_per_second", found.prefill)
       .add("prefill_share_of_peak", found.prefill_share)
       .add("decode_tokens_per_second", found.decode)
@@ -217,11 +285,12 @@ void print_text(const Engine& engine,
   }
   if (!decode.empty()) {
     fmt::print(
-        "decode  {:5} tokens after {:5} {:6.1f} tokens/s, {:.1f} GB/s, {:.0f} % of the memory "
+        "decode  {:5} tokens after {:5} {:6.1f} tokens/s{}, {:.1f} GB/s, {:.0f} % of the memory "
         "bandwidth\n",
         options.n_generate,
         options.depth,
         found.decode,
+        options.n_sequences > 1 ? fmt::format(" of {} sequences", options.n_sequences) : "",
         found.decode_bandwidth / 1e9,
         100 * found.decode_share);
     if (found.decode_share > 1) {
@@ -310,7 +379,8 @@ Result<int> bench(BenchOptions asked) {
   }
   Metrics metrics;
   EngineOptions base;
-  base.max_sequences = 1;
+  base.max_sequences = asked.n_sequences;
+  base.fills_steps = true;
   base.max_drafts = 0;  // every token is to be computed
   base.has_prefix_cache = false;
   base.warms_up = true;
@@ -328,7 +398,8 @@ Result<int> bench(BenchOptions asked) {
   std::vector<double> prefill;
   std::vector<double> decode;
   if (options->n_prompt > 0) {
-    auto rates = measure(engine, "prefill", options->n_prompt, 0, options->n_repetitions, random);
+    auto rates =
+        measure(engine, "prefill", options->n_prompt, 0, 1, options->n_repetitions, random);
     if (!rates) {
       return propagate(rates);
     }
@@ -339,6 +410,7 @@ Result<int> bench(BenchOptions asked) {
                          "decode",
                          std::max(1, options->depth),
                          options->n_generate,
+                         options->n_sequences,
                          options->n_repetitions,
                          random);
     if (!rates) {
@@ -357,8 +429,9 @@ Result<int> bench(BenchOptions asked) {
 Result<int> bench_command(Arguments arguments) {
   BenchOptions options;
   OptionSet set("bench [MODEL] [options]",
-                "Prefill and decode speed of one sequence, medians of several runs, as shares of "
-                "what this machine can do at best, which is measured before and after.");
+                "Prefill speed of one sequence and decode speed of one or several, medians of "
+                "several runs, as shares of what this machine can do at best, which is measured "
+                "before and after.");
   options.declare(set);
   return set.run(arguments, [&] { return bench(options); });
 }
