@@ -221,7 +221,7 @@ Findings findings_of(const Engine& engine,
                      const std::vector<double>& decode) {
   const ModelFiles& files = engine.files();
   const PageFormat format{engine.info().kv_type, files.spec.head_dim};
-  const TokenCost cost = token_cost(*files.gguf, files.spec, format);
+  const TokenCost cost = token_cost(*files.gguf, files.spec, format, engine.info().isa);
   Findings found{.prefill = median(prefill), .decode = median(decode)};
   const double least =
       least_prefill_seconds(cost, limits.peaks_of(engine.info().isa), options.n_prompt);

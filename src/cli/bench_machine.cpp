@@ -20,6 +20,7 @@ std::string machine_text(const kernels::MachineLimits& limits) {
   text += "multiply-adds, G/s\n";
   for (const kernels::DotPeaks& peaks : limits.peaks) {
     for (int kind = 0; kind < kernels::kDotKinds; ++kind) {
+      if (peaks.one[kind] == 0) continue;
       const char* dot = kernels::dot_kind_name(static_cast<DotKind>(kind));
       row(fmt::format("  {} {}", kernels::isa_name(peaks.isa), dot),
           peaks.one[kind],
@@ -38,6 +39,7 @@ JsonObject machine_json(const kernels::MachineLimits& limits) {
     JsonObject tier;
     tier.add("isa", kernels::isa_name(peaks.isa));
     for (int kind = 0; kind < kernels::kDotKinds; ++kind) {
+      if (peaks.one[kind] == 0) continue;
       const std::string dot = kernels::dot_kind_name(static_cast<DotKind>(kind));
       tier.add(dot + "_macs_per_second_one", peaks.one[kind]);
       tier.add(dot + "_macs_per_second_all", peaks.all[kind]);

@@ -233,7 +233,11 @@ Result<MemoryPlan> plan_memory(const ModelFiles& files,
     const ModelSpec& spec = model.spec;
     const auto format = page_format(*model.gguf, spec, options.kv_type);
     if (!format) return propagate(format);
-    const MemoryNeed need = memory_need(*model.gguf, spec, *format, max_step_tokens(options));
+    const MemoryNeed need = memory_need(*model.gguf,
+                                        spec,
+                                        *format,
+                                        max_step_tokens(options),
+                                        options.isa.value_or(kernels::detect_isa()));
     input.weight_bytes += static_cast<int64_t>(need.weight_bytes);
     input.scratch_bytes += static_cast<int64_t>(need.scratch.total(n_workers(options)));
     input.block_bytes +=

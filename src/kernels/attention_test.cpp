@@ -21,6 +21,12 @@
 namespace millrace::kernels {
 namespace {
 
+// Whether softmax weights are rounded to bf16 on the way.
+bool rounds_weights(const KernelTable& table, KvType type) {
+  return type == KvType::kBF16 &&
+         table.activation.of(PanelFormat::kBF16, Rounding::kCoarse) == ActivationKind::kBF16;
+}
+
 // A sequence's pages in scattered blocks, its values in plain arrays for the oracle.
 class Sequence {
  public:
@@ -157,7 +163,8 @@ std::vector<float> random_queries(int n, int head_dim, uint64_t seed) {
 }
 
 struct Case {
-  // An Isa's name, "wide": portable registers of 16 lanes, or "emulated": AVX-512 by SIMDe.
+  // An Isa's name, "wide": portable registers of 16 lanes, or "emulated", "emulated-bf16": AVX-512
+  // by SIMDe.
   const char* tier;
   KvType type;
 };
@@ -167,8 +174,8 @@ class Attention : public testing::TestWithParam<Case> {
   void SetUp() override {
     const std::string tier = GetParam().tier;
     if (tier == "wide") return;
-    if (tier == "emulated") {
-      table_ = emulated_avx512_kernels();
+    if (tier == "emulated" || tier == "emulated-bf16") {
+      table_ = tier == "emulated" ? emulated_avx512_kernels() : emulated_avx512_bf16_kernels();
       if (table_ == nullptr || !isa_is_available(Isa::kAvx2)) {
         GTEST_SKIP() << "SIMDe (libsimde-dev) was not there at build time, or this CPU has no avx2";
       }
@@ -216,8 +223,10 @@ TEST_P(Attention, equals_softmax_in_double_over_shapes_and_page_edges) {
       error += (got[i] - want[i]) * (got[i] - want[i]);
       norm += want[i] * want[i];
     }
-    // The weights of int8 pages are multiples of 2^-14 of the largest of their page.
-    EXPECT_LT(error / norm, type == KvType::kInt8 ? 3e-8 : 1e-11);
+    // The weights of int8 pages are multiples of 2^-14 of the largest of their page, rounded ones
+    // of BF16 pages off by up to 2^-9.
+    const bool is_bf16 = rounds_weights(*table_, type);
+    EXPECT_LT(error / norm, is_bf16 ? 0x1p-18 : type == KvType::kInt8 ? 3e-8 : 1e-11);
   }
 }
 
@@ -287,7 +296,14 @@ TEST_P(ScaledAttention, a_token_that_is_not_a_number_spoils_those_that_see_it) {
 
 std::vector<Case> cases(std::initializer_list<KvType> types) {
   std::vector<Case> all;
-  for (const char* tier : {"scalar", "avx2", "avx-vnni", "avx512", "emulated", "wide"}) {
+  for (const char* tier : {"scalar",
+                           "avx2",
+                           "avx-vnni",
+                           "avx512",
+                           "avx512-bf16",
+                           "emulated",
+                           "emulated-bf16",
+                           "wide"}) {
     for (const KvType type : types) all.push_back({tier, type});
   }
   return all;

@@ -64,6 +64,11 @@ bool has_avx512() {
          has_bits(enabled_register_states(), kAvx512State);
 }
 
+bool has_avx512_bf16() {
+  constexpr uint32_t kBf16 = 1u << 5;  // leaf 7.1 eax
+  return has_avx512() && cpuid(7, 0).eax >= 1 && has_bits(cpuid(7, 1).eax, kBf16);
+}
+
 }  // namespace
 
 const char* isa_name(Isa isa) {
@@ -76,6 +81,8 @@ const char* isa_name(Isa isa) {
       return "avx-vnni";
     case Isa::kAvx512:
       return "avx512";
+    case Isa::kAvx512Bf16:
+      return "avx512-bf16";
   }
   return "unknown";
 }
@@ -90,6 +97,8 @@ bool isa_is_available(Isa isa) {
       return has_avx_vnni();
     case Isa::kAvx512:
       return has_avx512();
+    case Isa::kAvx512Bf16:
+      return has_avx512_bf16();
   }
   return false;
 }

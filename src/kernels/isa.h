@@ -9,16 +9,18 @@
 namespace millrace::kernels {
 
 enum class Isa : uint8_t {
-  kScalar,   // portable C++, also the reference of the tests
-  kAvx2,     // AVX2, FMA, F16C
-  kAvxVnni,  // the same and AVX-VNNI
-  kAvx512,   // AVX-512 F, BW, VL, DQ, VNNI
+  kScalar,      // portable C++, also the reference of the tests
+  kAvx2,        // AVX2, FMA, F16C
+  kAvxVnni,     // the same and AVX-VNNI
+  kAvx512,      // AVX-512 F, BW, VL, DQ, VNNI
+  kAvx512Bf16,  // the same and BF16
 };
 
 // From the slowest to the fastest.
-inline constexpr Isa kAllIsas[] = {Isa::kScalar, Isa::kAvx2, Isa::kAvxVnni, Isa::kAvx512};
+inline constexpr Isa kAllIsas[] = {
+    Isa::kScalar, Isa::kAvx2, Isa::kAvxVnni, Isa::kAvx512, Isa::kAvx512Bf16};
 
-// "scalar", "avx2", "avx-vnni", "avx512": the spelling of MILLRACE_ISA.
+// "scalar", "avx2", "avx-vnni", "avx512", "avx512-bf16": the spelling of MILLRACE_ISA.
 const char* isa_name(Isa isa);
 
 // True when the processor has the instructions and the operating system saves their registers.

@@ -30,6 +30,8 @@ TEST(Isa, detection_agrees_with_the_compilers_own) {
             __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                 __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
                 __builtin_cpu_supports("avx512vnni"));
+  EXPECT_EQ(isa_is_available(Isa::kAvx512Bf16),
+            isa_is_available(Isa::kAvx512) && __builtin_cpu_supports("avx512bf16"));
   EXPECT_TRUE(isa_is_available(detect_isa()));
 }
 
@@ -38,6 +40,7 @@ TEST(KernelTable, each_tier_says_its_register_width) {
   EXPECT_EQ(kernel_table(Isa::kAvx2).vector_floats, 8);
   EXPECT_EQ(kernel_table(Isa::kAvxVnni).vector_floats, 8);
   EXPECT_EQ(kernel_table(Isa::kAvx512).vector_floats, 16);
+  EXPECT_EQ(kernel_table(Isa::kAvx512Bf16).vector_floats, 16);
 }
 
 }  // namespace

@@ -5,6 +5,15 @@
 
 namespace millrace::kernels {
 
+KernelTable with_bf16(KernelTable table, const Bf16Kernels& kernels) {
+  constexpr auto kFormat = static_cast<int>(PanelFormat::kBF16);
+  constexpr auto kCoarse = static_cast<int>(Rounding::kCoarse);
+  table.activation.kinds[kFormat][kCoarse] = ActivationKind::kBF16;
+  table.linear[kFormat][kCoarse] = kernels.linear;
+  table.attend[static_cast<int>(KvType::kBF16)] = kernels.attend;
+  return table;
+}
+
 const KernelTable& kernel_table(Isa isa) {
   switch (isa) {
     case Isa::kScalar:
@@ -15,6 +24,10 @@ const KernelTable& kernel_table(Isa isa) {
       return kAvxVnniKernels;
     case Isa::kAvx512:
       return kAvx512Kernels;
+    case Isa::kAvx512Bf16: {
+      static const KernelTable kTable = with_bf16(kAvx512Kernels, kAvx512Bf16Kernels);
+      return kTable;
+    }
   }
   MR_CHECK(false, "isa {}", static_cast<int>(isa));
 }

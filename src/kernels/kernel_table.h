@@ -31,6 +31,8 @@ struct HeadRotation;  // rope.h
 
 struct KernelTable {
   int vector_floats;  // floats per register
+  // Which rows a kernel of `linear` takes.
+  PanelActivation activation;
   // Indexed by PanelFormat and Rounding.
   void (*linear[kPanelFormats][kRoundings])(const LinearJob& job);
   // Indexed by ActivationKind; writes the whole row including its padding.
@@ -50,5 +52,14 @@ extern const KernelTable kScalarKernels;
 extern const KernelTable kAvx2Kernels;
 extern const KernelTable kAvxVnniKernels;
 extern const KernelTable kAvx512Kernels;
+
+// What kAvx512Bf16 does otherwise than kAvx512, of which it has the rest.
+struct Bf16Kernels {
+  void (*linear)(const LinearJob& job);     // bf16 panels, kBF16 rows
+  void (*attend)(const AttentionJob& job);  // bf16 pages
+};
+extern const Bf16Kernels kAvx512Bf16Kernels;
+// The table of a tier with these in place of its own.
+KernelTable with_bf16(KernelTable table, const Bf16Kernels& kernels);
 
 }  // namespace millrace::kernels

@@ -9,18 +9,24 @@ namespace {
 size_t record_bytes(ActivationKind kind) {
   switch (kind) {
     case ActivationKind::kF32:
-      return kActivationBlock * sizeof(float);
+      return sizeof(FloatRecord);
     case ActivationKind::kInt8:
       return sizeof(Int8Block);
     case ActivationKind::kInt8Per32:
       return sizeof(Int8Per32Block);
     case ActivationKind::kInt16:
       return sizeof(Int16Block);
+    case ActivationKind::kBF16:
+      return sizeof(Bf16Record);
   }
   MR_CHECK(false, "activation kind {}", static_cast<int>(kind));
 }
 
 }  // namespace
+
+ActivationKind activation_kind(Isa isa, PanelFormat format, Rounding rounding) {
+  return kernel_table(isa).activation.of(format, rounding);
+}
 
 size_t activation_row_bytes(ActivationKind kind, int64_t n_in) {
   MR_CHECK(n_in >= 0, "n_in {}", n_in);
@@ -60,7 +66,8 @@ void linear(Isa isa,
       .n_in = weights.n_in(),
       .n_out = weights.n_out(),
       .rows = static_cast<const uint8_t*>(rows),
-      .row_bytes = static_cast<int64_t>(activation_row_bytes(weights.activation(), weights.n_in())),
+      .row_bytes =
+          static_cast<int64_t>(activation_row_bytes(weights.activation(isa), weights.n_in())),
       .n_rows = n_rows,
       .out = out,
       .out_stride = out_stride,

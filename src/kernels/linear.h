@@ -14,6 +14,9 @@
 
 namespace millrace::kernels {
 
+// What the rows of a matrix are made of on an instruction set.
+ActivationKind activation_kind(Isa isa, PanelFormat format, Rounding rounding);
+
 class LinearWeights {
  public:
   LinearWeights() = default;  // no rows
@@ -35,9 +38,7 @@ class LinearWeights {
   int64_t n_panels() const { return (n_out_ + kPanelRows - 1) / kPanelRows; }
   PanelFormat format() const { return format_; }
   Rounding rounding() const { return rounding_; }
-  ActivationKind activation() const {
-    return kPanelActivation[static_cast<int>(format_)][static_cast<int>(rounding_)];
-  }
+  ActivationKind activation(Isa isa) const { return activation_kind(isa, format_, rounding_); }
   size_t bytes() const { return static_cast<size_t>(n_panels() * panel_bytes_); }
   int64_t panel_bytes() const { return panel_bytes_; }
   const std::byte* panels() const { return panels_; }
@@ -52,8 +53,8 @@ class LinearWeights {
   Buffer own_;  // empty when the panels lie in memory of others
 };
 
-// The panel format that weights of a type are packed into. F16 becomes kBF16 instead when every
-// value of the tensor is exactly representable there.
+// The panel format that weights of a type are packed into. F16 becomes kBF16 with fine rounding, so
+// that its activations stay kF32, when every value of the tensor is exactly representable there.
 PanelFormat panel_format(DType dtype);
 
 // Bytes of the panels that a matrix is packed into, without looking at its values: for F16 the

@@ -34,8 +34,7 @@ void run_linear(benchmark::State& state,
   const LinearWeights weights =
       *LinearWeights::pack(tensor_of(dtype, n_out).view(), rounding, pool);
   const Isa isa = detect_isa();
-  const ActivationRows rows(
-      kernel_table(isa), weights.activation(), gaussian(n_rows * kIn, 2), n_rows);
+  const ActivationRows rows(kernel_table(isa), weights, gaussian(n_rows * kIn, 2), n_rows);
   const int64_t stride = result_stride(n_out);
   std::vector<float> out(static_cast<size_t>(n_rows * stride));
   for (auto _ : state) {
@@ -99,6 +98,10 @@ void run_quantise(benchmark::State& state, ActivationKind kind) {
   state.SetItemsProcessed(state.iterations() * kIn);
 }
 
+ActivationKind kind_of(DType dtype, Rounding rounding) {
+  return activation_kind(detect_isa(), panel_format(dtype), rounding);
+}
+
 void register_all() {
   const int all = default_thread_count(read_cpu_info());
   std::vector<int> counts = {1};
@@ -112,10 +115,11 @@ void register_all() {
     add(fmt::format("read/threads:{}", n), [=](benchmark::State& state) { run_read(state, n); });
     for (const DTypeInfo& info : all_dtypes()) {
       const DType dtype = info.dtype;
-      const auto& kinds = kPanelActivation[static_cast<int>(panel_format(dtype))];
       for (const Rounding rounding : {Rounding::kFine, Rounding::kCoarse}) {
         const bool is_coarse = rounding == Rounding::kCoarse;
-        if (is_coarse && kinds[0] == kinds[1]) continue;
+        if (is_coarse && kind_of(dtype, Rounding::kCoarse) == kind_of(dtype, Rounding::kFine)) {
+          continue;
+        }
         const std::string name = std::string(info.name) + (is_coarse ? "_coarse" : "");
         for (const int64_t rows : {1, 2, 4, 8, 16, 32}) {
           add(fmt::format("decode/{}/rows:{}/threads:{}", name, rows, n),
@@ -131,6 +135,7 @@ void register_all() {
   add("quantise/int8", [](auto& state) { run_quantise(state, ActivationKind::kInt8); });
   add("quantise/int8_per_32", [](auto& state) { run_quantise(state, ActivationKind::kInt8Per32); });
   add("quantise/int16", [](auto& state) { run_quantise(state, ActivationKind::kInt16); });
+  add("quantise/bf16", [](auto& state) { run_quantise(state, ActivationKind::kBF16); });
 }
 
 const bool kIsRegistered = (register_all(), true);

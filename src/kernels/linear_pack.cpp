@@ -127,6 +127,7 @@ Result<LinearWeights> LinearWeights::pack(const TensorView& weight,
   packed.format_ = panel_format(weight.dtype);
   if (weight.dtype == DType::kF16 && fits_bf16(weight, pool)) {
     packed.format_ = PanelFormat::kBF16;
+    packed.rounding_ = Rounding::kFine;
   }
   packed.n_in_ = weight.shape[0];
   packed.n_out_ = weight.shape[1];

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <thread>
 
@@ -22,6 +23,7 @@ std::vector<Tier> tiers() {
   std::vector<Tier> all = {{"scalar", &kScalarKernels}, {"wide scalar", &kWideScalarKernels}};
   if (emulated_avx512_kernels() != nullptr && isa_is_available(Isa::kAvx2)) {
     all.push_back({"emulated avx512", emulated_avx512_kernels()});
+    all.push_back({"emulated avx512-bf16", emulated_avx512_bf16_kernels()});
   }
   for (const Isa isa : kAllIsas) {
     if (isa != Isa::kScalar && isa_is_available(isa)) {
@@ -79,7 +81,7 @@ std::vector<std::vector<double>> dequantised(const LinearWeights& weights,
                                              int64_t n_rows) {
   std::vector<std::vector<double>> values;
   for (int64_t r = 0; r < n_rows; ++r) {
-    values.push_back(row_values(weights.activation(), rows.row(r), weights.n_in()));
+    values.push_back(row_values(rows.kind(), rows.row(r), weights.n_in()));
   }
   return values;
 }
@@ -89,13 +91,20 @@ struct WeightCase {
   Rounding rounding;
 };
 
-// Every type, and both roundings where they differ.
+bool rounding_matters(DType dtype) {
+  const PanelFormat format = panel_format(dtype);
+  return std::ranges::any_of(kAllIsas, [&](Isa isa) {
+    return activation_kind(isa, format, Rounding::kCoarse) !=
+           activation_kind(isa, format, Rounding::kFine);
+  });
+}
+
+// Every type, and both roundings where they differ on any tier.
 std::vector<WeightCase> weight_cases() {
   std::vector<WeightCase> cases;
   for (const DTypeInfo& info : all_dtypes()) {
-    const auto& kinds = kPanelActivation[static_cast<int>(panel_format(info.dtype))];
     cases.push_back({info.dtype, Rounding::kFine});
-    if (kinds[0] != kinds[1]) cases.push_back({info.dtype, Rounding::kCoarse});
+    if (rounding_matters(info.dtype)) cases.push_back({info.dtype, Rounding::kCoarse});
   }
   return cases;
 }
@@ -127,7 +136,7 @@ TEST_P(LinearOfType, matches_exact_sums_of_the_quantised_operands_on_every_tier)
       for (const Tier& tier : tiers()) {
         SCOPED_TRACE(
             fmt::format("{} N {} K {} M {}", tier.name, shape.n_out, shape.n_in, shape.n_rows));
-        const ActivationRows rows(*tier.table, weights.activation(), x, shape.n_rows);
+        const ActivationRows rows(*tier.table, weights, x, shape.n_rows);
         const auto expected = reference(tensor, dequantised(weights, rows, shape.n_rows));
         const auto actual = multiply(*tier.table, weights, rows, 0, shape.n_rows);
         EXPECT_LE(nmse(expected, actual), 1e-12);
@@ -147,6 +156,8 @@ double activation_limit(ActivationKind kind) {
       return 5e-5;
     case ActivationKind::kInt8:
       return 1e-4;
+    case ActivationKind::kBF16:
+      return 0x1p-18;  // at most 2^-9 of every value
   }
   return 0;
 }
@@ -163,9 +174,9 @@ TEST_P(LinearOfType, stays_near_the_product_with_unquantised_activations) {
   const auto expected = reference(tensor, exact_rows);
   for (const Tier& tier : tiers()) {
     SCOPED_TRACE(tier.name);
-    const ActivationRows rows(*tier.table, weights.activation(), x, shape.n_rows);
+    const ActivationRows rows(*tier.table, weights, x, shape.n_rows);
     const double error = nmse(expected, multiply(*tier.table, weights, rows, 0, shape.n_rows));
-    EXPECT_LE(error, activation_limit(weights.activation()));
+    EXPECT_LE(error, activation_limit(rows.kind()));
   }
 }
 
@@ -173,16 +184,21 @@ TEST_P(LinearOfType, tiers_agree) {
   const TestTensor tensor = encoded_tensor(dtype(), 160, 768, 8);
   const LinearWeights weights = packed(tensor);
   const std::vector<float> x = gaussian(9 * 768, 9);
-  const ActivationRows rows(kScalarKernels, weights.activation(), x, 9);
+  const ActivationRows rows(kScalarKernels, weights, x, 9);
   const std::vector<float> expected = multiply(kScalarKernels, weights, rows, 0, 9);
   for (const Tier& tier : tiers()) {
     SCOPED_TRACE(tier.name);
-    const ActivationRows own_rows(*tier.table, weights.activation(), x, 9);
+    const ActivationRows own_rows(*tier.table, weights, x, 9);
+    const double error = nmse(expected, multiply(*tier.table, weights, own_rows, 0, 9));
+    if (own_rows.kind() != rows.kind()) {
+      EXPECT_LE(error, activation_limit(own_rows.kind()));
+      continue;
+    }
+    EXPECT_LE(error, 1e-12);
     for (int64_t r = 0; r < 9; ++r) {
       ASSERT_EQ(0,
                 std::memcmp(rows.row(r), own_rows.row(r), static_cast<size_t>(rows.row_bytes())));
     }
-    EXPECT_LE(nmse(expected, multiply(*tier.table, weights, own_rows, 0, 9)), 1e-12);
   }
 }
 
@@ -195,7 +211,7 @@ TEST_P(LinearOfType, a_row_does_not_depend_on_the_rows_beside_it) {
   const size_t row_size = static_cast<size_t>(weights.n_out());
   for (const Tier& tier : tiers()) {
     SCOPED_TRACE(tier.name);
-    const ActivationRows rows(*tier.table, weights.activation(), x, kRows);
+    const ActivationRows rows(*tier.table, weights, x, kRows);
     std::vector<float> alone;
     for (int64_t r = 0; r < kRows; ++r) {
       const std::vector<float> one = multiply(*tier.table, weights, rows, r, 1);
@@ -221,7 +237,7 @@ TEST_P(LinearOfType, a_row_does_not_depend_on_the_pass_it_falls_into) {
   const LinearWeights weights = packed(tensor);
   const std::vector<float> x = gaussian(kRows * n_in, 13);
   const KernelTable& table = kernel_table(detect_isa());
-  const ActivationRows rows(table, weights.activation(), x, kRows);
+  const ActivationRows rows(table, weights, x, kRows);
   const std::vector<float> together = multiply(table, weights, rows, 0, kRows);
   for (int64_t r = 0; r < kRows; ++r) {
     const std::vector<float> alone = multiply(table, weights, rows, r, 1);
@@ -234,7 +250,7 @@ TEST_P(LinearOfType, worker_counts_do_not_change_a_bit) {
   const LinearWeights weights = packed(tensor);
   const Isa isa = detect_isa();
   const std::vector<float> x = gaussian(6 * 256, 15);
-  const ActivationRows rows(kernel_table(isa), weights.activation(), x, 6);
+  const ActivationRows rows(kernel_table(isa), weights, x, 6);
   const std::vector<float> expected = multiply(kernel_table(isa), weights, rows, 0, 6);
   for (int n_workers = 1; n_workers <= 8; ++n_workers) {
     // Rows lie apart, so a write past the last column shows.
@@ -277,7 +293,7 @@ TEST_P(LinearOfType, zero_rows_and_zero_weights_give_zero) {
     for (const TestTensor* t : {&zeros, &tensor}) {
       const LinearWeights weights = packed(*t);
       const std::vector<float> x = t == &zeros ? gaussian(512, 18) : std::vector<float>(512, 0.0f);
-      const ActivationRows rows(*tier.table, weights.activation(), x, 1);
+      const ActivationRows rows(*tier.table, weights, x, 1);
       EXPECT_THAT(multiply(*tier.table, weights, rows, 0, 1), testing::Each(0.0f));
     }
   }
@@ -304,7 +320,7 @@ TEST_P(LinearOfType, extreme_codes_and_activations_do_not_overflow) {
     std::fill(x.begin() + 512, x.end(), -3.0f);
     for (const Tier& tier : tiers()) {
       SCOPED_TRACE(tier.name);
-      const ActivationRows rows(*tier.table, weights.activation(), x, 2);
+      const ActivationRows rows(*tier.table, weights, x, 2);
       const auto expected = reference(tensor, dequantised(weights, rows, 2));
       EXPECT_LE(nmse(expected, multiply(*tier.table, weights, rows, 0, 2)), 1e-12);
     }
@@ -321,8 +337,8 @@ TEST_P(LinearOfType, non_finite_activations_spoil_their_own_row_only) {
     x[512 + 300] = bad;
     for (const Tier& tier : tiers()) {
       SCOPED_TRACE(tier.name);
-      const ActivationRows rows(*tier.table, weights.activation(), x, 3);
-      const ActivationRows good_rows(*tier.table, weights.activation(), good, 3);
+      const ActivationRows rows(*tier.table, weights, x, 3);
+      const ActivationRows good_rows(*tier.table, weights, good, 3);
       const std::vector<float> out = multiply(*tier.table, weights, rows, 0, 3);
       const std::vector<float> expected = multiply(*tier.table, weights, good_rows, 0, 3);
       for (size_t i = 0; i < out.size(); ++i) {
@@ -353,7 +369,7 @@ TEST_P(LinearOfType, a_weight_that_is_not_a_number_spoils_its_own_column_only) {
   const std::vector<float> x = gaussian(512, 22);
   for (const Tier& tier : tiers()) {
     SCOPED_TRACE(tier.name);
-    const ActivationRows rows(*tier.table, weights.activation(), x, 1);
+    const ActivationRows rows(*tier.table, weights, x, 1);
     const std::vector<float> out = multiply(*tier.table, weights, rows, 0, 1);
     const std::vector<float> expected = multiply(*tier.table, good_weights, rows, 0, 1);
     for (size_t n = 0; n < out.size(); ++n) {
@@ -376,7 +392,7 @@ TEST_P(LinearOfType, survives_huge_and_tiny_activations) {
   for (size_t k = 1536; k < 2048; ++k) x[k] *= 1e30f;
   for (const Tier& tier : tiers()) {
     SCOPED_TRACE(tier.name);
-    const ActivationRows rows(*tier.table, weights.activation(), x, 4);
+    const ActivationRows rows(*tier.table, weights, x, 4);
     const auto expected = reference(tensor, dequantised(weights, rows, 4));
     const std::vector<float> out = multiply(*tier.table, weights, rows, 0, 4);
     for (const int64_t r : {0, 1, 3}) {
@@ -400,6 +416,11 @@ TEST(Linear, f16_weights_that_fit_bf16_are_stored_as_bf16) {
   values[8] = 0x1.8p-20f;
   dtype_info(DType::kF16).encode(values.data(), tensor.bytes.data(), 40 * 96);
   EXPECT_EQ(packed(tensor).format(), PanelFormat::kBF16);
+  // What they meet is what F16 panels meet, on every tier.
+  for (const Isa isa : kAllIsas) {
+    EXPECT_EQ(packed(tensor, Rounding::kCoarse).activation(isa), ActivationKind::kF32);
+    EXPECT_EQ(activation_kind(isa, PanelFormat::kF16, Rounding::kCoarse), ActivationKind::kF32);
+  }
 
   values[40 * 96 - 1] = 1.0f + 0x1p-10f;
   dtype_info(DType::kF16).encode(values.data(), tensor.bytes.data(), 40 * 96);
@@ -485,11 +506,28 @@ TEST(ActivationRow, sums_and_values_are_those_of_the_definition) {
   }
 }
 
+TEST(ActivationRow, bf16_is_the_nearest_and_the_padding_zero) {
+  for (const int64_t n_in : {1, 16, 31, 200}) {
+    std::vector<float> x = gaussian(n_in, 30);
+    x[0] = 1.0f + 0x1p-8f;  // a tie
+    for (const Tier& tier : tiers()) {
+      SCOPED_TRACE(tier.name);
+      const ActivationRows rows(*tier.table, ActivationKind::kBF16, x, 1);
+      const auto* values = reinterpret_cast<const uint16_t*>(rows.row(0));
+      for (int64_t k = 0; k < n_in; ++k) {
+        EXPECT_EQ(values[k], f32_to_bf16(x[static_cast<size_t>(k)])) << k;
+      }
+      for (int64_t k = n_in; k % 16 != 0; ++k) EXPECT_EQ(values[k], 0) << k;
+    }
+  }
+}
+
 TEST(ActivationRow, rows_take_an_odd_number_of_cache_lines) {
   for (const ActivationKind kind : {ActivationKind::kF32,
                                     ActivationKind::kInt8,
                                     ActivationKind::kInt8Per32,
-                                    ActivationKind::kInt16}) {
+                                    ActivationKind::kInt16,
+                                    ActivationKind::kBF16}) {
     for (const int64_t n_in : {1, 64, 172, 1024, 4096}) {
       const size_t bytes = activation_row_bytes(kind, n_in);
       EXPECT_EQ(bytes % 128, 64u);

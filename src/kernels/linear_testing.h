@@ -114,7 +114,8 @@ class ActivationRows {
                  ActivationKind kind,
                  const std::vector<float>& x,
                  int64_t n_rows)
-      : row_bytes_(static_cast<int64_t>(
+      : kind_(kind),
+        row_bytes_(static_cast<int64_t>(
             activation_row_bytes(kind, n_rows == 0 ? 0 : std::ssize(x) / n_rows))),
         buffer_(Buffer::allocate(static_cast<size_t>(row_bytes_ * n_rows + 64))) {
     const int64_t n_in = n_rows == 0 ? 0 : std::ssize(x) / n_rows;
@@ -122,11 +123,21 @@ class ActivationRows {
       table.quantise[static_cast<int>(kind)](x.data() + r * n_in, n_in, row(r));
     }
   }
+  // Of the kind that the table's kernel for these weights takes.
+  ActivationRows(const KernelTable& table,
+                 const LinearWeights& weights,
+                 const std::vector<float>& x,
+                 int64_t n_rows)
+      : ActivationRows(
+            table, table.activation.of(weights.format(), weights.rounding()), x, n_rows) {}
+
+  ActivationKind kind() const { return kind_; }
   std::byte* row(int64_t r) { return buffer_.data() + r * row_bytes_; }
   const std::byte* row(int64_t r) const { return buffer_.data() + r * row_bytes_; }
   int64_t row_bytes() const { return row_bytes_; }
 
  private:
+  ActivationKind kind_;
   int64_t row_bytes_;
   Buffer buffer_;
 };
@@ -182,6 +193,9 @@ inline std::vector<double> row_values(ActivationKind kind, const std::byte* row,
         value = double{block.scale} * block.values[i / 4 * 4 + kPlace[i % 4]];
         break;
       }
+      case ActivationKind::kBF16:
+        value = bf16_to_f32(reinterpret_cast<const uint16_t*>(row)[k]);
+        break;
     }
   }
   return values;

@@ -122,13 +122,21 @@ DotKind dot_kind(ActivationKind kind) {
       return DotKind::kInt8;
     case ActivationKind::kInt16:
       return DotKind::kInt16;
+    case ActivationKind::kBF16:
+      return DotKind::kBF16;
   }
   MR_CHECK(false, "activation kind {}", static_cast<int>(kind));
 }
 
 const char* dot_kind_name(DotKind kind) {
-  constexpr const char* kNames[kDotKinds] = {"f32", "int16", "int8"};
+  constexpr const char* kNames[kDotKinds] = {"f32", "int16", "int8", "bf16"};
   return kNames[static_cast<int>(kind)];
+}
+
+AttentionDots attention_dots(Isa isa, KvType type) {
+  if (type == KvType::kInt8) return {DotKind::kInt16, DotKind::kInt16};
+  const bool dots_bf16 = isa == Isa::kAvx512Bf16 && type == KvType::kBF16;
+  return {DotKind::kF32, dots_bf16 ? DotKind::kBF16 : DotKind::kF32};
 }
 
 const DotPeaks& MachineLimits::peaks_of(Isa isa) const {
@@ -160,6 +168,7 @@ MachineLimits measure_machine(WorkerPool& pool, double seconds) {
     const MachineProbe& probe = machine_probe(isa);
     DotPeaks peaks{.isa = isa};
     for (int kind = 0; kind < kDotKinds; ++kind) {
+      if (probe.dot[kind] == nullptr) continue;
       peaks.one[kind] = dot_rate(probe, kind, pool, true, seconds);
       peaks.all[kind] =
           pool.size() == 1 ? peaks.one[kind] : dot_rate(probe, kind, pool, false, seconds);

@@ -6,6 +6,7 @@
 
 #include "base/worker_pool.h"
 #include "kernels/isa.h"
+#include "kernels/kv_page.h"
 #include "kernels/machine_probe.h"
 #include "kernels/panel.h"
 
@@ -13,9 +14,15 @@ namespace millrace::kernels {
 
 // How the matrix kernels multiply activations of a kind.
 DotKind dot_kind(ActivationKind kind);
-const char* dot_kind_name(DotKind kind);  // "f32", "int16", "int8"
+const char* dot_kind_name(DotKind kind);  // "f32", "int16", "int8", "bf16"
+// How the attention kernels multiply over pages of a type.
+struct AttentionDots {
+  DotKind scores, values;
+};
+AttentionDots attention_dots(Isa isa, KvType type);
 
-// Multiply-adds a second, of one worker and of all together, by DotKind.
+// Multiply-adds a second, of one worker and of all together, by DotKind; 0 where the tier has no
+// such instruction.
 struct DotPeaks {
   Isa isa = Isa::kScalar;
   double one[kDotKinds] = {};

@@ -14,12 +14,11 @@ TEST(MachineProbe, dots_do_as_many_multiply_adds_as_they_say) {
   for (const Isa isa : kAllIsas) {
     if (!isa_is_available(isa)) continue;
     const MachineProbe& probe = machine_probe(isa);
-    for (const auto kind : {DotKind::kF32, DotKind::kInt16, DotKind::kInt8}) {
+    for (const auto kind : {DotKind::kF32, DotKind::kInt16, DotKind::kInt8, DotKind::kBF16}) {
+      if (probe.dot[static_cast<int>(kind)] == nullptr) continue;
+      constexpr uint32_t kOnes[kDotKinds] = {0x3f800000, 0x00010001, 0x01010101, 0x3f803f80};
       for (int i = 0; i < kProbeBytes / 4; ++i) {
-        const float one = 1;
-        const uint32_t ones = kind == DotKind::kInt16 ? 0x00010001u : 0x01010101u;
-        std::memcpy(operands + 4 * i, &ones, 4);
-        if (kind == DotKind::kF32) std::memcpy(operands + 4 * i, &one, 4);
+        std::memcpy(operands + 4 * i, &kOnes[static_cast<int>(kind)], 4);
       }
       std::memset(out, 0, sizeof(out));
       constexpr int kLoops = 3;
@@ -30,7 +29,8 @@ TEST(MachineProbe, dots_do_as_many_multiply_adds_as_they_say) {
         int32_t as_int;
         std::memcpy(&as_float, out + 4 * i, 4);
         std::memcpy(&as_int, out + 4 * i, 4);
-        sum += kind == DotKind::kF32 ? double{as_float} : static_cast<double>(as_int);
+        const bool is_float = kind == DotKind::kF32 || kind == DotKind::kBF16;
+        sum += is_float ? double{as_float} : static_cast<double>(as_int);
       }
       EXPECT_EQ(sum, kLoops * probe.macs[static_cast<int>(kind)])
           << isa_name(isa) << " kind " << static_cast<int>(kind);
@@ -69,8 +69,9 @@ TEST(MachineLimits, every_figure_of_every_available_tier_is_there) {
   for (const DotPeaks& peaks : limits.peaks) {
     EXPECT_TRUE(isa_is_available(peaks.isa));
     for (int kind = 0; kind < kDotKinds; ++kind) {
-      EXPECT_GT(peaks.one[kind], 0);
-      EXPECT_GT(peaks.all[kind], 0);
+      const bool has_it = kind != static_cast<int>(DotKind::kBF16) || peaks.isa == Isa::kAvx512Bf16;
+      EXPECT_EQ(peaks.one[kind] > 0, has_it);
+      EXPECT_EQ(peaks.all[kind] > 0, has_it);
     }
   }
 }

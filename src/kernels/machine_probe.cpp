@@ -15,6 +15,8 @@ const MachineProbe& machine_probe(Isa isa) {
       return kAvxVnniProbe;
     case Isa::kAvx512:
       return kAvx512Probe;
+    case Isa::kAvx512Bf16:
+      return kAvx512Bf16Probe;
   }
   MR_CHECK(false, "isa {}", static_cast<int>(isa));
 }

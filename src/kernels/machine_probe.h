@@ -9,15 +9,15 @@ namespace millrace::kernels {
 enum class Isa : uint8_t;  // kernels/isa.h
 
 // Dot products as the matrix kernels do them: f32 fma, 16-bit pairs, unsigned 8-bit times signed
-// 8-bit quads.
-enum class DotKind : uint8_t { kF32, kInt16, kInt8 };
-inline constexpr int kDotKinds = 3;
+// 8-bit quads, bf16 pairs.
+enum class DotKind : uint8_t { kF32, kInt16, kInt8, kBF16 };
+inline constexpr int kDotKinds = 4;
 
 inline constexpr int kProbeBytes = 1024;  // of the operands, which stay in the first cache
 
 struct MachineProbe {
   // n_loops times macs[kind] multiply-adds. The operands are any finite floats; `out` takes what
-  // was computed, kProbeBytes, so that it is.
+  // was computed, kProbeBytes, so that it is. Null and 0 where there is no such instruction.
   void (*dot[kDotKinds])(const uint8_t* operands, int64_t n_loops, uint8_t* out);
   int macs[kDotKinds];
   // Reads [bytes, bytes + n), n a multiple of 1024, as four streams side by side: plainly, and with
@@ -32,5 +32,6 @@ extern const MachineProbe kScalarProbe;
 extern const MachineProbe kAvx2Probe;
 extern const MachineProbe kAvxVnniProbe;
 extern const MachineProbe kAvx512Probe;
+extern const MachineProbe kAvx512Bf16Probe;
 
 }  // namespace millrace::kernels

@@ -100,14 +100,23 @@ enum class ActivationKind : uint8_t {
   kInt8,       // 8 bits, one scale per 128 values
   kInt8Per32,  // 8 bits, one scale per 32 values
   kInt16,      // v = 254 * hi + lo with hi and lo in +-127, one scale per 128 values
+  kBF16,       // rounded to bf16
 };
-inline constexpr int kActivationKinds = 4;
+inline constexpr int kActivationKinds = 5;
 
 // How finely the activations of a matrix are rounded, where its format leaves a choice.
 enum class Rounding : uint8_t { kCoarse, kFine };
 inline constexpr int kRoundings = 2;
 
-inline constexpr ActivationKind kPanelActivation[kPanelFormats][kRoundings] = {
+// The activations that matrices meet, the same for all but a few instruction sets (KernelTable).
+struct PanelActivation {
+  ActivationKind kinds[kPanelFormats][kRoundings];
+
+  constexpr ActivationKind of(PanelFormat format, Rounding rounding) const {
+    return kinds[static_cast<int>(format)][static_cast<int>(rounding)];
+  }
+};
+inline constexpr PanelActivation kPanelActivation = {{
     {ActivationKind::kF32, ActivationKind::kF32},          // F32
     {ActivationKind::kF32, ActivationKind::kF32},          // F16
     {ActivationKind::kF32, ActivationKind::kF32},          // BF16
@@ -121,7 +130,7 @@ inline constexpr ActivationKind kPanelActivation[kPanelFormats][kRoundings] = {
     {ActivationKind::kInt8, ActivationKind::kInt16},       // Q4_K
     {ActivationKind::kInt16, ActivationKind::kInt16},      // Q5_K
     {ActivationKind::kInt16, ActivationKind::kInt16},      // Q6_K
-};
+}};
 
 // Integer activation rows are arrays of these records, one per 128 values of K; what lies beyond
 // K is zero. a = scale * value. A record with a non-finite input has NaN scales and zero values.
@@ -147,5 +156,13 @@ struct Int16Block {
 };
 static_assert(sizeof(Int8Block) == 144 && sizeof(Int8Per32Block) == 160 &&
               sizeof(Int16Block) == 320);
+
+// Of kF32 and kBF16 rows, which are plain values in the order of K.
+struct FloatRecord {
+  float values[kActivationBlock];
+};
+struct Bf16Record {
+  uint16_t values[kActivationBlock];
+};
 
 }  // namespace millrace::kernels

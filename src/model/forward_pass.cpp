@@ -350,7 +350,7 @@ void ForwardPass::make_rows(Range rows,
     const float* input = make_row(row, keeps, values);
     bool is_made[kernels::kActivationKinds] = {};
     for (const Projection& projection : projections) {
-      const ActivationKind kind = projection.weights->activation();
+      const ActivationKind kind = projection.weights->activation(isa_);
       if (std::exchange(is_made[static_cast<int>(kind)], true)) continue;
       const size_t row_bytes = kernels::activation_row_bytes(kind, n_in);
       std::byte* to = out[static_cast<int>(kind)] + static_cast<size_t>(row) * row_bytes;
@@ -381,7 +381,7 @@ void ForwardPass::project(int n_rows,
       make_rows({0, n_rows}, projections, worker == 0, own.values, own.rows, make_row);
     }
     for (const Projection& projection : projections) {
-      const auto kind = static_cast<int>(projection.weights->activation());
+      const auto kind = static_cast<int>(projection.weights->activation(isa_));
       kernels::linear(isa_,
                       *projection.weights,
                       makes_own ? own.rows[kind] : shared[kind],

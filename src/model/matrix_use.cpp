@@ -11,6 +11,10 @@ bool is_vector(std::string_view name) {
   return name.ends_with("norm.weight") || name.ends_with(".bias") || name == "rope_freqs.weight";
 }
 
+kernels::ActivationKind MatrixUse::activation(kernels::Isa isa) const {
+  return kernels::activation_kind(isa, kernels::panel_format(tensor->dtype), rounding);
+}
+
 std::vector<MatrixUse> matrix_uses(const GgufFile& file, const ModelSpec& spec) {
   const std::string_view head = spec.is_tied ? kEmbeddingName : kHeadName;
   std::vector<MatrixUse> uses;
@@ -19,9 +23,7 @@ std::vector<MatrixUse> matrix_uses(const GgufFile& file, const ModelSpec& spec) 
     MR_CHECK(tensor != nullptr, "read_model_spec let a file without {} pass", expected.name);
     const bool is_head = expected.name == head;
     if (is_vector(expected.name) || (expected.name == kEmbeddingName && !is_head)) continue;
-    const auto format = static_cast<int>(kernels::panel_format(tensor->dtype));
-    const auto rounding = static_cast<int>(rounding_of(expected.name));
-    uses.push_back({tensor, kernels::kPanelActivation[format][rounding], is_head});
+    uses.push_back({tensor, rounding_of(expected.name), is_head});
   }
   return uses;
 }

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/isa.h"
 #include "kernels/panel.h"
 #include "model/model_spec.h"
 #include "tensor/tensor_view.h"
@@ -22,8 +23,10 @@ bool is_vector(std::string_view name);
 
 struct MatrixUse {
   const TensorView* tensor = nullptr;  // [n_out rows, n_in], in the file
-  kernels::ActivationKind activation = kernels::ActivationKind::kF32;
+  kernels::Rounding rounding = kernels::Rounding::kFine;
   bool is_head = false;  // multiplied only where logits are wanted
+
+  kernels::ActivationKind activation(kernels::Isa isa) const;
 };
 
 // All matrices that are packed: the embedding table only when it is the head. file: checked against

@@ -35,7 +35,8 @@ size_t ScratchSizes::total(int n_workers) const {
 MemoryNeed memory_need(const GgufFile& file,
                        const ModelSpec& spec,
                        PageFormat format,
-                       int max_tokens) {
+                       int max_tokens,
+                       kernels::Isa isa) {
   MemoryNeed need;
   size_t row_bytes[kernels::kActivationKinds] = {};  // of the widest input
   for (const TensorView& tensor : file.tensors()) {
@@ -48,8 +49,9 @@ MemoryNeed memory_need(const GgufFile& file,
   }
   for (const MatrixUse& use : matrix_uses(file, spec)) {
     need.weight_bytes += kernels::packed_bytes(*use.tensor);
-    size_t& widest = row_bytes[static_cast<int>(use.activation)];
-    widest = std::max(widest, kernels::activation_row_bytes(use.activation, use.tensor->shape[0]));
+    const kernels::ActivationKind kind = use.activation(isa);
+    size_t& widest = row_bytes[static_cast<int>(kind)];
+    widest = std::max(widest, kernels::activation_row_bytes(kind, use.tensor->shape[0]));
   }
   const auto n = static_cast<size_t>(max_tokens);
   const auto floats = [&](int64_t width) {

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 
+#include "kernels/isa.h"
 #include "kernels/kv_page.h"
 #include "kernels/panel.h"
 #include "model/model_spec.h"
@@ -45,6 +46,7 @@ struct MemoryNeed {
 MemoryNeed memory_need(const GgufFile& file,
                        const ModelSpec& spec,
                        PageFormat format,
-                       int max_tokens);
+                       int max_tokens,
+                       kernels::Isa isa);
 
 }  // namespace millrace

@@ -30,13 +30,16 @@ class MemoryNeedTest : public testing::Test {
     const auto spec = read_model_spec(*file);
     ASSERT_TRUE(spec) << spec.error().message;
     const PageFormat format{default_kv_type(*file), spec->head_dim};
-    const MemoryNeed need = memory_need(*file, *spec, format, max_tokens);
     WorkerPool pool(n_workers);
-    const auto model = Model::load(*file, {.pool = &pool, .max_batch_tokens = max_tokens});
-    ASSERT_TRUE(model) << model.error().message;
-    EXPECT_EQ(need.weight_bytes, (*model)->weight_bytes());
-    EXPECT_EQ(need.scratch.total(n_workers), (*model)->scratch_bytes());
-    EXPECT_EQ((*model)->page_format(), format);
+    for (const kernels::Isa isa : {kernels::Isa::kScalar, kernels::detect_isa()}) {
+      const MemoryNeed need = memory_need(*file, *spec, format, max_tokens, isa);
+      const auto model =
+          Model::load(*file, {.isa = isa, .pool = &pool, .max_batch_tokens = max_tokens});
+      ASSERT_TRUE(model) << model.error().message;
+      EXPECT_EQ(need.weight_bytes, (*model)->weight_bytes());
+      EXPECT_EQ(need.scratch.total(n_workers), (*model)->scratch_bytes());
+      EXPECT_EQ((*model)->page_format(), format);
+    }
   }
 
   const std::filesystem::path path_;
@@ -84,7 +87,8 @@ TEST_F(MemoryNeedTest, weights_take_what_they_take_in_the_file) {
     for (const TensorView& tensor : file->tensors()) {
       file_bytes += tensor.data.size();
     }
-    EXPECT_EQ(memory_need(*file, *spec, {KvType::kBF16, 16}, 1).weight_bytes, file_bytes)
+    EXPECT_EQ(memory_need(*file, *spec, {KvType::kBF16, 16}, 1, kernels::Isa::kScalar).weight_bytes,
+              file_bytes)
         << dtype_info(dtype).name;
   }
 }

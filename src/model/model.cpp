@@ -44,7 +44,8 @@ Result<std::unique_ptr<Model>> Model::load(const GgufFile& file, const LoadOptio
   state.weights = *std::move(weights);
   state.format = *format;
   state.max_batch_tokens = options.max_batch_tokens;
-  const MemoryNeed need = memory_need(file, state.spec, state.format, options.max_batch_tokens);
+  const MemoryNeed need =
+      memory_need(file, state.spec, state.format, options.max_batch_tokens, options.isa);
   auto pass = ForwardPass::create(state.spec,
                                   state.weights,
                                   options.isa,

@@ -3,6 +3,7 @@
 //   logits_dump MODEL.gguf OUT.f32 THREADS CHUNK KV_TYPE ID...
 //
 // writes the logits of every position, f32 [n_ids, n_vocab]. KV_TYPE: as --kv-type, or "default".
+// MILLRACE_ISA picks the instruction set, as in the program.
 
 #include <algorithm>
 #include <cstdio>
@@ -38,6 +39,11 @@ int dump(const char* path,
     const auto type = kv_type_from_name(kv_name);
     if (!type) return fail_with(type.error());
     options.kv_type = *type;
+  }
+  if (const char* name = std::getenv("MILLRACE_ISA"); name != nullptr && *name != '\0') {
+    const auto isa = kernels::isa_from_name(name);
+    if (!isa) return fail_with(isa.error());
+    options.isa = *isa;
   }
   const auto model = Model::load(*file, options);
   if (!model) return fail_with(model.error());

@@ -128,7 +128,7 @@ struct Scratch {
   float* scores;      // [4, kPage]
   int16_t* queries;   // [kAttentionRows, v_dim]
   RowQuery* factors;  // [kAttentionRows], of the queries
-  int16_t* weights;   // [4, kPage]: scores as integers
+  int16_t* weights;   // [4, kPage]: scores as integers or bf16
 };
 
 // sum[r][n] += x[r][2i] * pair(n).first + x[r][2i + 1] * pair(n).second, in this order. How the
@@ -198,10 +198,11 @@ MR_INLINE void score_tile(const float* const* q,
   }
 }
 
-// Turns the first n_valid scores into 2^(score - peak) and updates peak and sum. Returns the factor
-// for what has been summed before.
-template <class V>
-MR_INLINE float soften(float* scores, int n_valid, RowState& state) {
+// Gives the weights 2^(score - peak) of the first n_valid scores to keep(token, weights), a
+// register at a time, and updates peak and sum by what it returns. Behind n_valid, up to a whole
+// register, weights are 0. Returns the factor for what has been summed before.
+template <class V, class Keep>
+MR_INLINE float soften(float* scores, int n_valid, RowState& state, const Keep& keep) {
   using F = typename V::F;
   const F index = V::load(kLaneIndex);
   F peaks = V::set1(kMinusInfinity);
@@ -216,8 +217,7 @@ MR_INLINE float soften(float* scores, int n_valid, RowState& state) {
   F sums = V::zero();
   for (int token = 0; token < n_valid; token += V::kWidth) {
     const F p = exp2<V>(V::sub(V::load(scores + token), V::set1(peak)));
-    V::store(scores + token, p);
-    sums = V::add(sums, p);
+    sums = V::add(sums, keep(token, p));
   }
   const float factor = peak == state.peak ? 1.0f : V::max_lane(exp2<V>(V::set1(state.peak - peak)));
   state.sum = state.sum * factor + V::sum(sums);
@@ -306,14 +306,24 @@ struct PageRows {
   }
 };
 
-// Scores become weights, and what was summed before is brought to the new peak.
-template <class V>
-MR_INLINE void soften_row(float* scores, int n_valid, RowState& state, float* output, int v_dim) {
-  const float factor = soften<V>(scores, n_valid, state);
+// Scores become weights (see soften), and what was summed before is brought to the new peak.
+template <class V, class Keep>
+MR_INLINE void soften_row(
+    float* scores, int n_valid, RowState& state, float* output, int v_dim, const Keep& keep) {
+  const float factor = soften<V>(scores, n_valid, state, keep);
   if (factor == 1.0f) return;
   for (int dim = 0; dim < v_dim; dim += V::kWidth) {
     V::store(output + dim, V::mul(V::load(output + dim), V::set1(factor)));
   }
+}
+
+// The same with the weights in place of the scores.
+template <class V>
+MR_INLINE void soften_row(float* scores, int n_valid, RowState& state, float* output, int v_dim) {
+  soften_row<V>(scores, n_valid, state, output, v_dim, [&](int token, typename V::F weights) {
+    V::store(scores + token, weights);
+    return weights;
+  });
 }
 
 template <class V, class Page>

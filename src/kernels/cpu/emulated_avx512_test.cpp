@@ -10,6 +10,8 @@
 
 #include <math.h>
 
+#include "tensor/half.h"
+
 namespace millrace::kernels {
 namespace {
 
@@ -19,6 +21,7 @@ typedef int16_t Int16x16 __attribute__((vector_size(32)));
 typedef uint16_t Uint16x16 __attribute__((vector_size(32)));
 typedef int8_t Int8x16 __attribute__((vector_size(16)));
 typedef uint8_t Uint8x16 __attribute__((vector_size(16)));
+typedef uint16_t Uint16x32 __attribute__((vector_size(64)));
 
 simde__m512 emulated_cvtepi32_ps(simde__m512i a) {
   return (simde__m512) __builtin_convertvector((Int32x16)a, Floatx16);
@@ -70,6 +73,31 @@ int32_t emulated_reduce_add_epi32(simde__m512i a) {
   return static_cast<int32_t>(sum);
 }
 
+// The BF16 instructions know no denormals.
+float without_denormals(float x) {
+  return fabsf(x) < 0x1p-126f ? copysignf(0.0f, x) : x;
+}
+float emulated_float(uint16_t bf16) {
+  return without_denormals(bf16_to_f32(bf16));
+}
+// The product of two bf16 is exact.
+simde__m512 emulated_dpbf16_ps(simde__m512 sum, Uint16x32 a, Uint16x32 b) {
+  Floatx16 to = (Floatx16)sum;
+  for (int i = 0; i < 16; ++i) {
+    float total = without_denormals(to[i]);
+    total =
+        without_denormals(fmaf(emulated_float(a[2 * i + 1]), emulated_float(b[2 * i + 1]), total));
+    to[i] = without_denormals(fmaf(emulated_float(a[2 * i]), emulated_float(b[2 * i]), total));
+  }
+  return (simde__m512)to;
+}
+__m256i emulated_cvtneps_pbh(simde__m512 a) {
+  const Floatx16 from = (Floatx16)a;
+  Uint16x16 to;
+  for (int i = 0; i < 16; ++i) to[i] = f32_to_bf16(without_denormals(from[i]));
+  return (__m256i)to;
+}
+
 }  // namespace
 }  // namespace millrace::kernels
 
@@ -83,9 +111,15 @@ int32_t emulated_reduce_add_epi32(simde__m512i a) {
 #define _mm512_maskz_loadu_ps emulated_maskz_loadu_ps
 #define _mm512_mask_storeu_ps emulated_mask_storeu_ps
 #define _mm512_reduce_add_epi32 emulated_reduce_add_epi32
+#undef _mm512_dpbf16_ps  // SIMDe's rounds otherwise
+#define _mm512_dpbf16_ps(sum, a, b) emulated_dpbf16_ps(sum, (Uint16x32)(a), (Uint16x32)(b))
+#define _mm512_cvtneps_pbh emulated_cvtneps_pbh
 
+#include "kernels/cpu/attention_bf16.inl.h"
 #include "kernels/cpu/isa_avx512.h"
+#include "kernels/cpu/isa_avx512_bf16.h"
 #include "kernels/cpu/kernels.inl.h"
+#include "kernels/cpu/linear_bf16.inl.h"
 
 namespace millrace::kernels {
 
@@ -94,11 +128,22 @@ const KernelTable* emulated_avx512_kernels() {
   return &kTable;
 }
 
+const KernelTable* emulated_avx512_bf16_kernels() {
+  static const KernelTable kTable =
+      with_bf16(*emulated_avx512_kernels(),
+                {.linear = linear_panels<Avx512Bf16, Bf16Panel<Avx512Bf16>>,
+                 .attend = attend<Avx512Bf16, Bf16Attention<Avx512Bf16>>});
+  return &kTable;
+}
+
 }  // namespace millrace::kernels
 
 #else
 
 const millrace::kernels::KernelTable* millrace::kernels::emulated_avx512_kernels() {
+  return nullptr;
+}
+const millrace::kernels::KernelTable* millrace::kernels::emulated_avx512_bf16_kernels() {
   return nullptr;
 }
 

@@ -27,6 +27,7 @@ template <class V>
 constexpr KernelTable make_table() {
   return {
       .vector_floats = V::kWidth,
+      .activation = kPanelActivation,
       .linear = {{linear_panels<V, FloatPanel<V, F32Codec<V>>>,
                   linear_panels<V, FloatPanel<V, F32Codec<V>>>},
                  {linear_panels<V, FloatPanel<V, F16Codec<V>>>,
@@ -46,7 +47,8 @@ constexpr KernelTable make_table() {
       .quantise = {copy_floats<V>,
                    quantise_blocks<V, Int8Block>,
                    quantise_blocks<V, Int8Per32Block>,
-                   quantise_blocks<V, Int16Block>},
+                   quantise_blocks<V, Int16Block>,
+                   round_to_bf16<V>},
       .attend = {attend<V, FloatAttention<V, Bf16Page<V>>>,
                  attend<V, FloatAttention<V, F32Page<V>>>,
                  attend<V, Int8Attention<V>>,

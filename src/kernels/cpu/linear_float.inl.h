@@ -14,10 +14,6 @@ struct FloatBlock {
   int n_k;
 };
 
-struct FloatRecord {
-  float values[kActivationBlock];
-};
-
 // A Codec says how many k share one 32-bit or 16-bit step of the panel, and reads a register of
 // rows:
 //   kStep, kStepBytes     k and bytes of all 32 rows

@@ -1,6 +1,7 @@
 #pragma once
 // The loops of machine_probe.h for any register type V. The tile is that of the matrix kernels: the
-// registers of kVectors codes stay, kRows values are broadcast from memory in every step.
+// registers of kVectors codes stay, kRows values are broadcast from memory in every step. Sums are
+// as many as hide the latency of the instruction.
 
 #include "kernels/cpu/inline.h"
 #include "kernels/machine_probe.h"
@@ -9,10 +10,11 @@ namespace millrace::kernels {
 namespace {
 
 constexpr int kProbeRows = 4;
+constexpr int kBf16ProbeRows = 8;
 constexpr int kProbeVectors = 2;
 constexpr int kProbeSteps = 16;  // a loop; each with operands of its own
 
-// The three kinds of dot product: a register of codes, a broadcast operand, a sum.
+// The kinds of dot product: a register of codes, a broadcast operand, a sum.
 template <class V>
 struct F32Dot {
   using Sum = typename V::F;
@@ -56,20 +58,30 @@ struct Int8Dot : IntegerDot<V> {
   MR_INLINE static void store(uint8_t* p, Sum sum) { V::store_i(p, V::quads_sum(sum)); }
 };
 
-template <class V, class Dot>
+template <class V>
+struct Bf16Dot : IntegerDot<V> {
+  using Sum = typename V::F;
+  using Operand = typename V::I;
+  static constexpr int kMacs = 2 * V::kWidth;
+  MR_INLINE static Sum zero() { return V::zero(); }
+  MR_INLINE static Sum add(Sum sum, Operand a, Operand b) { return V::dot_bf16(sum, a, b); }
+  MR_INLINE static void store(uint8_t* p, Sum sum) { V::store(reinterpret_cast<float*>(p), sum); }
+};
+
+template <class V, class Dot, int kRows = kProbeRows>
 void probe_dot(const uint8_t* operands, int64_t n_loops, uint8_t* out) {
   constexpr int kBytes = 4 * V::kWidth;
-  static_assert(kProbeRows * kProbeVectors * kBytes <= kProbeBytes);
+  static_assert(kRows * kProbeVectors * kBytes <= kProbeBytes);
   typename Dot::Operand code[kProbeVectors];
-  typename Dot::Sum sum[kProbeVectors][kProbeRows];
+  typename Dot::Sum sum[kProbeVectors][kRows];
   MR_UNROLL for (int v = 0; v < kProbeVectors; ++v) {
     code[v] = Dot::load(operands + v * kBytes);
-    MR_UNROLL for (int r = 0; r < kProbeRows; ++r) sum[v][r] = Dot::zero();
+    MR_UNROLL for (int r = 0; r < kRows; ++r) sum[v][r] = Dot::zero();
   }
   for (int64_t loop = 0; loop < n_loops; ++loop) {
     for (int step = 0; step < kProbeSteps; ++step) {
-      MR_UNROLL for (int r = 0; r < kProbeRows; ++r) {
-        const auto value = Dot::broadcast(operands + 4 * (step * kProbeRows + r));
+      MR_UNROLL for (int r = 0; r < kRows; ++r) {
+        const auto value = Dot::broadcast(operands + 4 * (step * kRows + r));
         MR_UNROLL for (int v = 0; v < kProbeVectors; ++v) {
           sum[v][r] = Dot::add(sum[v][r], code[v], value);
         }
@@ -77,8 +89,8 @@ void probe_dot(const uint8_t* operands, int64_t n_loops, uint8_t* out) {
     }
   }
   MR_UNROLL for (int v = 0; v < kProbeVectors; ++v) {
-    MR_UNROLL for (int r = 0; r < kProbeRows; ++r) {
-      Dot::store(out + (v * kProbeRows + r) * kBytes, sum[v][r]);
+    MR_UNROLL for (int r = 0; r < kRows; ++r) {
+      Dot::store(out + (v * kRows + r) * kBytes, sum[v][r]);
     }
   }
 }
@@ -106,6 +118,16 @@ constexpr MachineProbe make_probe() {
   return {.dot = {probe_dot<V, F32Dot<V>>, probe_dot<V, Int16Dot<V>>, probe_dot<V, Int8Dot<V>>},
           .macs = {kDots * F32Dot<V>::kMacs, kDots * Int16Dot<V>::kMacs, kDots * Int8Dot<V>::kMacs},
           .read = {probe_read<V, false>, probe_read<V, true>}};
+}
+
+// Of a tier that has dot products of bf16 pairs.
+template <class V>
+constexpr MachineProbe make_bf16_probe() {
+  constexpr int kKind = static_cast<int>(DotKind::kBF16);
+  MachineProbe probe = make_probe<V>();
+  probe.dot[kKind] = probe_dot<V, Bf16Dot<V>, kBf16ProbeRows>;
+  probe.macs[kKind] = kProbeSteps * kBf16ProbeRows * kProbeVectors * Bf16Dot<V>::kMacs;
+  return probe;
 }
 
 }  // namespace

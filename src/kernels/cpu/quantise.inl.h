@@ -123,5 +123,20 @@ void copy_floats(const float* x, int64_t n_in, void* row) {
   memset(values + n_in, 0, static_cast<size_t>((16 - n_in % 16) % 16) * sizeof(float));
 }
 
+// The kBF16 row: the values to nearest even, then zeros likewise. A NaN stays one.
+template <class V>
+void round_to_bf16(const float* x, int64_t n_in, void* row) {
+  uint16_t* values = static_cast<uint16_t*>(row);
+  int64_t k = 0;
+  for (; k + 16 <= n_in; k += 16) {
+    for (int i = 0; i < 16; i += V::kWidth) V::store_bf16(values + k + i, V::load(x + k + i));
+  }
+  if (k < n_in) {
+    float last[16] = {};
+    memcpy(last, x + k, static_cast<size_t>(n_in - k) * sizeof(float));
+    for (int i = 0; i < 16; i += V::kWidth) V::store_bf16(values + k + i, V::load(last + i));
+  }
+}
+
 }  // namespace
 }  // namespace millrace::kernels
