@@ -393,6 +393,11 @@ Result<std::unique_ptr<DiskTier>> DiskTier::open(const DiskTierOptions& options,
   if (!segments) {
     return fail(segments.error().code, "--kv-disk {}", segments.error().message);
   }
+  log_info("[kv] {}: {} of {} found, in {} of files",
+           options.folder,
+           counted(table.size(), "block"),
+           human_bytes(static_cast<uint64_t>(options.block_bytes)),
+           human_bytes(static_cast<uint64_t>(segments->n_bytes())));
   if (segments->n_damaged() > 0) {
     log_warning("[kv] {}: {} cannot be read to the end, what follows the damage is computed again",
                 options.folder,

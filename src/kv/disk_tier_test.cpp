@@ -126,6 +126,15 @@ class DiskTierTest : public testing::Test {
     TransferId transfer = 0;
   };
 
+  // What is logged while a tier opens.
+  std::string log_of_opening() {
+    set_log_level(LogLevel::kInfo);
+    testing::internal::CaptureStderr();
+    const auto tier = try_open(folder_);
+    EXPECT_TRUE(tier);
+    set_log_level(LogLevel::kOff);
+    return testing::internal::GetCapturedStderr();
+  }
   Result<std::unique_ptr<DiskTier>> try_open(const fs::path& folder, int64_t max_bytes = 1 << 20) {
     return DiskTier::open(
         {.folder = folder.string(), .max_bytes = max_bytes, .block_bytes = kBlockBytes}, metrics_);
@@ -173,6 +182,17 @@ TEST_F(DiskTierTest, blocks_survive_a_restart) {
   EXPECT_EQ(segments().size(), 1U);
   EXPECT_EQ(rig.get(rig.chain(1, 5)) + rig.get(rig.chain(2, 3)), 8);
   EXPECT_EQ(rig.writes("written"), 3);
+}
+
+TEST_F(DiskTierTest, the_log_says_what_was_found) {
+  EXPECT_NE(log_of_opening().find(": 0 blocks of 700 B found, in 0 B of files"), std::string::npos);
+  {
+    Rig rig(folder_, kLarge);
+    rig.put(rig.chain(1, 5));
+  }
+  const std::string log = log_of_opening();
+  EXPECT_NE(log.find(": 5 blocks of 700 B found, in "), std::string::npos) << log;
+  EXPECT_EQ(std::ranges::count(log, '\n'), 1) << log;
 }
 
 TEST_F(DiskTierTest, what_is_still_being_written_is_kept_when_the_tier_ends) {

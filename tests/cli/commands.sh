@@ -294,11 +294,13 @@ warm_server() {  # warm_server [OPTION...]: up to ready, then stopped
 }
 warm_server
 grep -q 'computed prompts are kept in disk, up to' log || fail "serve --kv-disk says nothing: $(cat log)"
+grep -q 'kv. disk: 0 blocks of .* found' log || fail "--kv-disk says nothing of what is there: $(cat log)"
 grep -q -- '--warm: 2 prompts of .*, 0 of them found' log || fail "first --warm: $(cat log)"
 expect_late_error 'is in use by another server' --kv-disk disk
 kill -KILL $pid
 wait $pid || true
 warm_server
+grep -Eq 'kv. disk: [1-9][0-9]* blocks? of .* found, in .* of files' log || fail "--kv-disk says nothing of what is there: $(cat log)"
 grep -q -- '--warm: 2 prompts of .*, [1-9][0-9]* of them found' log || fail "second --warm: $(cat log)"
 kill -TERM $pid
 wait $pid || fail "serve --kv-disk: status $?: $(cat log)"
