@@ -22,6 +22,7 @@
 #include "cli/option_set.h"
 #include "cli/prompt_file.h"
 #include "cli/response_cache_options.h"
+#include "cli/scheduling_options.h"
 #include "cli/stop_signals.h"
 #include "cli/warm.h"
 #include "server/host_check.h"
@@ -41,16 +42,11 @@ struct ServeOptions {
   std::vector<std::string> aliases;
   std::string api_key_file;
   std::vector<std::string> allowed_origins;
-  int max_sequences = 64;
-  int max_waiting = 512;
+  SchedulingOptions scheduling;
   int max_queue_ms = 0;
-  int max_step_ms = 0;
-  std::string policy = "latency";
-  bool is_fair = false;
   int max_body_mebibytes = 32;
   int max_connections = 1024;
   int shutdown_seconds = 30;
-  bool no_prefix_cache = false;
   std::optional<std::string> kv_disk;
   std::optional<int64_t> kv_disk_mebibytes;
   std::optional<std::string> warm_file;
@@ -78,33 +74,12 @@ struct ServeOptions {
         allowed_origins,
         "An origin whose pages may use the server, as https://app.example, * for all (repeatable); "
         "default: none");
-    options.add(
-        "--max-sequences", max_sequences, 1, kMaxSequences, "Answers made at the same time");
-    options.add("--max-waiting",
-                max_waiting,
-                1,
-                kMaxWaiting,
-                "Answers that may wait for their turn; more get 429");
+    scheduling.declare(options, "the keys of --api-key-file");
     options.add("--max-queue-ms",
                 max_queue_ms,
                 0,
                 kMaxQueueMilliseconds,
                 "Milliseconds that a request may wait for its turn, then it gets 429; 0: any time");
-    options.add("--max-step-ms",
-                max_step_ms,
-                0,
-                kMaxStepMilliseconds,
-                "Milliseconds that running answers wait for their next token while a prompt is "
-                "computed; 0: twice as long as without it, at least 100");
-    options.add("--policy",
-                policy,
-                "latency (prompts are computed so that running answers keep their pace) or "
-                "throughput (every step is filled with prompts); the text stays the same");
-    options.add("--fair",
-                is_fair,
-                "Share the machine between the keys of --api-key-file by tokens, however much each "
-                "has waiting (up to --max-waiting together); a request's priority counts among "
-                "those of its key");
     options.add(
         "--max-body", max_body_mebibytes, 1, 1024, "MiB of a request's body; more gets 413");
     options.add(
@@ -114,9 +89,6 @@ struct ServeOptions {
                 0,
                 86400,
                 "Seconds for running answers after SIGTERM; a second signal ends at once");
-    options.add("--no-prefix-cache",
-                no_prefix_cache,
-                "Compute every prompt anew; answers are the same with and without");
     options.add("--kv-disk",
                 kv_disk,
                 "A folder that keeps computed prompts when memory runs short and over restarts; "
@@ -185,23 +157,6 @@ Result<void> write_port_file(const std::string& path, uint16_t port) {
   return {};
 }
 
-Result<void> check_scheduling(const ServeOptions& options) {
-  if (options.policy != "latency" && options.policy != "throughput") {
-    return fail(ErrorCode::kInvalidArgument,
-                "--policy: expected latency or throughput, got {}",
-                printable_line(options.policy));
-  }
-  if (options.policy == "throughput" && options.max_step_ms > 0) {
-    return fail(ErrorCode::kInvalidArgument,
-                "--policy throughput lets steps take the time they need: leave out --max-step-ms");
-  }
-  if (options.is_fair && options.api_key_file.empty()) {
-    return fail(ErrorCode::kInvalidArgument,
-                "--fair shares between API keys: it needs --api-key-file");
-  }
-  return {};
-}
-
 Result<void> check_names(const ServeOptions& options) {
   for (const std::string& alias : options.aliases) {
     const bool is_printable =
@@ -249,7 +204,7 @@ Result<ServiceOptions> service_options(const ServeOptions& options) {
       return propagate(keys);
     }
     result.keys = std::move(*keys);
-    result.tells_clients_apart = options.is_fair;
+    result.tells_clients_apart = options.scheduling.is_fair;
   } else if (is_loopback_address(options.host)) {
     result.checks_host = true;
   }
@@ -258,19 +213,20 @@ Result<ServiceOptions> service_options(const ServeOptions& options) {
 
 Result<EngineOptions> engine_request(const ServeOptions& options) {
   EngineOptions result;
-  if (auto applied = options.draft.apply(result); !applied) {
-    return propagate(applied);
+  for (const Result<void>& applied :
+       {options.scheduling.apply(result), options.draft.apply(result)}) {
+    if (!applied) {
+      return propagate(applied);
+    }
   }
-  result.max_sequences = options.max_sequences;
-  result.has_prefix_cache = !options.no_prefix_cache;
+  if (result.is_fair && options.api_key_file.empty()) {
+    return fail(ErrorCode::kInvalidArgument,
+                "--fair shares between API keys: it needs --api-key-file");
+  }
   result.kv_disk = options.kv_disk.value_or("");
   result.kv_disk_bytes =
       options.kv_disk_mebibytes ? *options.kv_disk_mebibytes << 20 : kDefaultKvDisk;
-  result.max_waiting = options.max_waiting;
   result.max_queue_ms = options.max_queue_ms;
-  result.max_step_ms = options.max_step_ms;
-  result.fills_steps = options.policy == "throughput";
-  result.is_fair = options.is_fair;
   result.warms_up = true;
   return result;
 }
@@ -353,13 +309,14 @@ Result<int> serve(const ServeOptions& options) {
   if (options.is_verbose) {
     set_log_level(LogLevel::kDebug);
   }
-  if (auto checked = check_files(options); !checked) {
-    return propagate(checked);
-  }
-  for (const Result<void>& checked : {check_names(options), check_scheduling(options)}) {
+  for (const Result<void>& checked : {check_files(options), check_names(options)}) {
     if (!checked) {
       return propagate(checked);
     }
+  }
+  auto asked = engine_request(options);
+  if (!asked) {
+    return propagate(asked);
   }
   const auto prompts = options.warm_file ? read_prompt_file("--warm", *options.warm_file)
                                          : Result<std::vector<std::string>>();
@@ -378,10 +335,6 @@ Result<int> serve(const ServeOptions& options) {
   auto cache_options = options.response_cache.read();
   if (!cache_options) {
     return propagate(cache_options);
-  }
-  auto asked = engine_request(options);
-  if (!asked) {
-    return propagate(asked);
   }
   auto draft = open_draft(options.draft.model);
   if (!draft) {

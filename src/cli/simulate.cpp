@@ -13,6 +13,7 @@
 #include "cli/measured_cost.h"
 #include "cli/option_set.h"
 #include "cli/progress.h"
+#include "cli/scheduling_options.h"
 #include "cli/simulate_report.h"
 #include "engine/engine.h"
 #include "engine/memory_plan.h"
@@ -28,7 +29,8 @@ constexpr int64_t kRequestsBetweenProgress = 50;
 
 constexpr const char* kDescription =
     "Replays a trace (JSON lines with timestamp, input_length, output_length and hash_ids, as "
-    "Mooncake's) through the real scheduler and KV block pool in virtual time. No model runs: a "
+    "Mooncake's, and key where keys are to be told apart) through the real scheduler and KV block "
+    "pool in virtual time. No model runs: a "
     "step "
     "takes what a cost model says. The same input gives the same output, but for real seconds.\n\n"
     "cost of a step = step + token * tokens computed + attention * tokens attended to, with one "
@@ -54,8 +56,8 @@ struct SimulateOptions {
   std::optional<double> decode_attention_ms;
   std::optional<double> prompt_attention_ms;
   int64_t kv_tokens = int64_t{1} << 20;
-  EngineOptions engine;
-  bool no_prefix_cache = false;
+  SchedulingOptions scheduling;
+  EngineOptions engine;  // but for what scheduling asks of it
   double first_token_ms = 30'000;
   double inter_token_ms = 200;
   bool is_json = false;
@@ -119,20 +121,7 @@ struct SimulateOptions {
                 kBlockTokens,
                 kMaxBlocks * kBlockTokens,
                 "Tokens that the block pool holds");
-    options.add(
-        "--max-sequences", engine.max_sequences, 1, kMaxSequences, "Answers made at the same time");
-    options.add("--max-waiting",
-                engine.max_waiting,
-                1,
-                kMaxWaiting,
-                "Requests that may wait for their turn; more are refused");
-    options.add(
-        "--max-step-ms",
-        engine.max_step_ms,
-        0,
-        kMaxStepMilliseconds,
-        "Milliseconds of a step while answers are made; 0: twice as long as without prompts, "
-        "at least 100");
+    scheduling.declare(options, "the keys of the trace");
     options.add("--max-batch-tokens",
                 engine.max_batch_tokens,
                 1,
@@ -148,7 +137,6 @@ struct SimulateOptions {
                 0,
                 kMaxWaiting,
                 "How often one that waits is overtaken by others that the cache serves");
-    options.add("--no-prefix-cache", no_prefix_cache, "Compute every prompt anew");
   }
 };
 
@@ -187,15 +175,10 @@ Result<MeasuredCost> cost_of(const SimulateOptions& options) {
   return result;
 }
 
-SimulationOptions simulation_options(const SimulateOptions& options, const CostModel& cost) {
-  const EngineOptions& engine = options.engine;
-  return {.limits = {.n_blocks = options.kv_tokens / kBlockTokens,
-                     .max_sequences = engine.max_sequences,
-                     .max_batch_tokens = max_step_tokens(engine),
-                     .prefill_chunk = engine.prefill_chunk,
-                     .max_logits = max_step_logits(engine),
-                     .max_overtakings = engine.max_overtakings,
-                     .has_prefix_cache = !options.no_prefix_cache},
+SimulationOptions simulation_options(const SimulateOptions& options,
+                                     const EngineOptions& engine,
+                                     const CostModel& cost) {
+  return {.limits = scheduler_limits(engine, options.kv_tokens / kBlockTokens),
           .max_step_seconds = engine.max_step_ms / 1e3,
           .max_waiting = engine.max_waiting,
           .cost = cost,
@@ -215,11 +198,15 @@ Result<int> simulate_trace(const SimulateOptions& options) {
                 kBlockTokens,
                 options.engine.prefill_chunk);
   }
+  EngineOptions engine = options.engine;
+  if (auto applied = options.scheduling.apply(engine); !applied) {
+    return propagate(applied);
+  }
   const auto measured = cost_of(options);
   if (!measured) {
     return propagate(measured);
   }
-  auto trace = TraceReader::open(options.trace);
+  auto trace = TraceReader::open(options.trace, engine.is_fair);
   if (!trace) {
     return fail(trace.error().code, "--trace {}", trace.error().message);
   }
@@ -239,7 +226,7 @@ Result<int> simulate_trace(const SimulateOptions& options) {
     return with_tokens_per_id(**std::move(request), options.tokens_per_id);
   };
   const TimePoint begin = Clock::now();
-  const auto report = simulate(simulation_options(options, measured->cost), next);
+  const auto report = simulate(simulation_options(options, engine, measured->cost), next);
   const double real_seconds = seconds_since(begin);
   progress.clear();
   if (!report) {

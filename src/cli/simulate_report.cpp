@@ -2,11 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
+#include <span>
+#include <vector>
 
 #include "base/human_bytes.h"
+#include "cli/http_client.h"
 #include "cli/json_object.h"
 
 namespace millrace {
@@ -35,6 +39,37 @@ JsonObject quantiles(const Latencies& latencies) {
       .add("max", latencies.largest())
       .add("n", latencies.n());
   return object;
+}
+
+// Few keys are worth a line each.
+std::string keys_text(const std::vector<KeyReport>& keys) {
+  constexpr size_t kMostLines = 20;
+  std::string text = fmt::format(
+      "{:20} {:>11} {:>11} {:>11} {:>11}\n", "key", "requests", "finished", "good", "mean TTFT");
+  for (const KeyReport& key : std::span(keys).first(std::min(keys.size(), kMostLines))) {
+    text += fmt::format("  {:18} {:11} {:11} {:11} {:11.1f}\n",
+                        printable_line(key.key),
+                        key.n_requests,
+                        key.n_finished,
+                        key.n_good,
+                        1e3 * key.mean_first_token());
+  }
+  return keys.size() > kMostLines
+             ? text + fmt::format("  and {} more (--json)\n", keys.size() - kMostLines)
+             : text;
+}
+
+std::vector<JsonObject> keys_json(const std::vector<KeyReport>& keys) {
+  std::vector<JsonObject> list;
+  for (const KeyReport& key : keys) {
+    list.push_back(JsonObject()
+                       .add("key", key.key)
+                       .add("requests", key.n_requests)
+                       .add("finished", key.n_finished)
+                       .add("good", key.n_good)
+                       .add("mean_first_token_seconds", key.mean_first_token()));
+  }
+  return list;
 }
 
 std::string cost_text(const MeasuredCost& measured) {
@@ -95,6 +130,9 @@ std::string simulation_text(const SimulationReport& report,
   text += row("  to first token", report.first_token);
   text += row("  between tokens", report.inter_token);
   text += row("  whole answer", report.whole);
+  if (!report.keys.empty()) {
+    text += keys_text(report.keys);
+  }
   return text + cost_text(measured);
 }
 
@@ -135,6 +173,7 @@ std::string simulation_json(const SimulationReport& report,
       .add("first_token_seconds", quantiles(report.first_token))
       .add("inter_token_seconds", quantiles(report.inter_token))
       .add("answer_seconds", quantiles(report.whole))
+      .add("keys", keys_json(report.keys))
       .add("cost", cost);
   return object.text();
 }

@@ -184,6 +184,18 @@ int64_t max_step_logits(const EngineOptions& options) {
   return options.max_sequences + kBlockTokens;
 }
 
+SchedulerLimits scheduler_limits(const EngineOptions& options, int64_t n_blocks) {
+  return {.n_blocks = n_blocks,
+          .max_sequences = options.max_sequences,
+          .max_batch_tokens = max_step_tokens(options),
+          .prefill_chunk = options.prefill_chunk,
+          .max_logits = max_step_logits(options),
+          .max_overtakings = options.max_overtakings,
+          .has_prefix_cache = options.has_prefix_cache,
+          .fills_steps = options.fills_steps,
+          .fair_quantum = options.is_fair ? max_step_tokens(options) : 0};
+}
+
 namespace {
 
 // A token of a running sequence: its id in a vector that grows by doubling, its place among the

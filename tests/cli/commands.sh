@@ -101,6 +101,8 @@ expect_error 'needs --trace FILE' simulate
 expect_error 'trace missing.jsonl: No such file' simulate --trace missing.jsonl
 expect_error 'expected a multiple of 64 or a divisor, got 100' simulate --trace x --prefill-chunk 100
 expect_error 'steps would take no time' simulate --trace x --step-ms 0 --token-ms 0
+expect_error 'policy: expected latency or throughput, got fastest' simulate --trace x --policy fastest
+expect_error 'leave out --max-step-ms' simulate --trace x --policy throughput --max-step-ms 5
 expect_error 'bench folder: is a folder' simulate --trace x --bench folder
 /usr/bin/python3 - <<'PYTHON'
 import json, random
@@ -114,11 +116,14 @@ with open("trace.jsonl", "w") as trace:
 PYTHON
 { head -3 trace.jsonl && echo '{"timestamp": 1700, "input_length": "long"}'; } >bad.jsonl
 expect_error "bad.jsonl:4: input_length: expected a whole number from 1 to 1073741824, got 'long'" simulate --trace bad.jsonl
+expect_error 'trace.jsonl:1: key: expected one to share between, got nothing' simulate --trace trace.jsonl --fair
 : >empty.jsonl
 expect_error 'empty.jsonl: holds no request' simulate --trace empty.jsonl
 small=(--kv-tokens 16384 --step-ms 10 --token-ms 0.5 --decode-attention-ms 1 --prompt-attention-ms 0.2)
 for i in 1 2; do "$millrace" simulate --trace trace.jsonl "${small[@]}" --json >simulated$i.json || fail "simulate --json"; done
 "$millrace" simulate --trace trace.jsonl "${small[@]}" --no-prefix-cache -r 150 --json >uncached.json || fail "simulate --no-prefix-cache"
+sed 's/"hash_ids": \[\([0-9]\)/"key": "\1", &/' trace.jsonl >keyed.jsonl
+"$millrace" simulate --trace keyed.jsonl "${small[@]}" --fair --policy throughput --json >fair.json || fail "simulate --fair"
 /usr/bin/python3 - <<'PYTHON' || fail "simulate --json"
 import json
 first, second, uncached = [json.load(open(name)) for name in ("simulated1.json", "simulated2.json", "uncached.json")]
@@ -132,6 +137,11 @@ assert first["prompt_tokens"] == sum(line["input_length"] for line in lines)
 assert 0.3 < first["hit_rate"] < 0.9 and first["virtual_seconds"] >= lines[-1]["timestamp"] / 1e3
 assert first["inter_token_seconds"]["n"] == first["completion_tokens"] - 200
 assert first["cost"]["token_ms"] == 0.5
+assert first["keys"] == []
+fair = json.load(open("fair.json"))
+assert fair["finished"] == 200 and fair["steps"] < first["steps"]
+assert sorted(row["key"] for row in fair["keys"]) == list("01234567")
+assert all(row["requests"] == row["finished"] == 25 and row["mean_first_token_seconds"] > 0 for row in fair["keys"])
 assert uncached["requests"] == 150 and uncached["cached_tokens"] == 0
 PYTHON
 "$millrace" simulate --trace trace.jsonl "${small[@]}" >table || fail "simulate"

@@ -59,6 +59,7 @@ class Simulation {
     std::vector<TokenId> tokens;
     int64_t n_prompt = 0;
     int64_t n_answer = 0;
+    int64_t client = kNobody;
     double arrival = 0;
     double first_token = 0;
     double last_token = 0;
@@ -91,8 +92,29 @@ class Simulation {
     return {};
   }
 
+  // The place of the key among those of the report.
+  int64_t client_of(const TraceRequest& request) {
+    if (request.key.empty()) {
+      return kNobody;
+    }
+    const auto [found, is_new] = clients_.try_emplace(request.key, std::ssize(report_.keys));
+    if (is_new) {
+      report_.keys.push_back({.key = request.key});
+    }
+    return found->second;
+  }
+
+  // Where what happens to the sequence is counted besides; null: nowhere.
+  KeyReport* key_of(int64_t client) {
+    return client == kNobody ? nullptr : &report_.keys[static_cast<size_t>(client)];
+  }
+
   void submit(const TraceRequest& request) {
     ++report_.n_requests;
+    const int64_t client = client_of(request);
+    if (KeyReport* key = key_of(client)) {
+      ++key->n_requests;
+    }
     if (!scheduler_.check_fit(request.n_prompt, request.n_answer)) {
       ++report_.n_too_long;
       return;
@@ -106,9 +128,11 @@ class Simulation {
     sequence = {.tokens = prompt_tokens(request),
                 .n_prompt = request.n_prompt,
                 .n_answer = request.n_answer,
+                .client = client,
                 .arrival = arrival_of(request)};
     ++n_queued_;
     scheduler_.submit({.id = id,
+                       .client = client,
                        .n_prompt = request.n_prompt,
                        .max_new = request.n_answer,
                        .tokens = &sequence.tokens});
@@ -119,7 +143,9 @@ class Simulation {
     if (scheduler_.is_idle()) {  // all that arrived were refused
       return {};
     }
-    StepPlan plan = scheduler_.plan(step_budget_.max_prompt_tokens(n_decoding_));
+    StepPlan plan =
+        scheduler_.plan(options_.limits.fills_steps ? Scheduler::kNoLimit
+                                                    : step_budget_.max_prompt_tokens(n_decoding_));
     if (plan.is_empty()) {
       return fail(ErrorCode::kInternal,
                   "[simulation] sequence {} cannot be scheduled with {} of {} blocks free",
@@ -175,6 +201,10 @@ class Simulation {
     if (sequence.n_written() == 0) {
       sequence.first_token = now_;
       report_.first_token.add(now_ - sequence.arrival);
+      if (KeyReport* key = key_of(sequence.client)) {
+        ++key->n_started;
+        key->first_token_seconds += now_ - sequence.arrival;
+      }
     } else {
       report_.inter_token.add(now_ - sequence.last_token);
     }
@@ -194,6 +224,10 @@ class Simulation {
         sequence.first_token - sequence.arrival <= options_.first_token_limit &&
         (sequence.last_token - sequence.first_token) / n_gaps <= options_.inter_token_limit;
     report_.n_good += is_good ? 1 : 0;
+    if (KeyReport* key = key_of(sequence.client)) {
+      ++key->n_finished;
+      key->n_good += is_good ? 1 : 0;
+    }
   }
 
   Result<void> check() const {
@@ -205,6 +239,7 @@ class Simulation {
     return {};
   }
 
+  static constexpr int64_t kNobody = -1;
   static constexpr SequenceId kOwn = SequenceId{1} << 31;  // negative tokens
 
   const SimulationOptions& options_;
@@ -216,7 +251,8 @@ class Simulation {
   double last_token_ = 0;
   SequenceId next_id_ = 0;
   std::unordered_map<SequenceId, Sequence> sequences_;
-  int64_t n_queued_ = 0;  // submitted and never admitted
+  std::unordered_map<std::string, int64_t> clients_;  // by key
+  int64_t n_queued_ = 0;                              // submitted and never admitted
   int64_t n_decoding_ = 0;
   std::vector<SpanResult> results_;
   std::vector<SequenceId> ended_;
@@ -224,6 +260,11 @@ class Simulation {
 };
 
 }  // namespace
+
+double KeyReport::mean_first_token() const {
+  return n_started > 0 ? first_token_seconds / static_cast<double>(n_started)
+                       : std::numeric_limits<double>::quiet_NaN();
+}
 
 double SimulationReport::hit_rate() const {
   return counters.n_prompt_tokens > 0 ? static_cast<double>(counters.n_cached_tokens) /

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "engine/scheduler.h"
@@ -25,6 +27,18 @@ struct SimulationOptions {
   int64_t steps_between_checks = 10'000;  // of all that the scheduler holds
 };
 
+// What became of the requests of one key.
+struct KeyReport {
+  std::string key;
+  int64_t n_requests = 0;
+  int64_t n_finished = 0;
+  int64_t n_good = 0;
+  int64_t n_started = 0;           // got a token
+  double first_token_seconds = 0;  // of those, from the arrival, added up
+
+  double mean_first_token() const;  // NaN of none
+};
+
 struct SimulationReport {
   int64_t n_requests = 0;
   int64_t n_finished = 0;
@@ -36,9 +50,10 @@ struct SimulationReport {
   int64_t n_answer_tokens = 0;
   double seconds = 0;  // virtual, from the first arrival to the last token
   SchedulerCounters counters;
-  Latencies first_token;  // from the arrival
-  Latencies inter_token;  // every gap between two tokens of an answer
-  Latencies whole;        // from the arrival to the last token
+  std::vector<KeyReport> keys;  // by their first request
+  Latencies first_token;        // from the arrival
+  Latencies inter_token;        // every gap between two tokens of an answer
+  Latencies whole;              // from the arrival to the last token
 
   int64_t n_refused() const { return n_too_long + n_turned_away; }
   double hit_rate() const;  // of prompt tokens of the admitted; NaN of none

@@ -225,6 +225,75 @@ TEST(Simulation, a_limit_for_steps_bounds_the_gaps_between_tokens) {
   EXPECT_LT(limited, 0.12);
 }
 
+const KeyReport& report_of(const SimulationReport& report, const std::string& key) {
+  return *std::ranges::find(report.keys, key, &KeyReport::key);
+}
+
+TEST(Simulation, what_is_told_of_keys_adds_up_to_the_whole) {
+  for (uint32_t seed = 0; seed < 8; ++seed) {
+    std::vector<TraceRequest> requests = random_trace(seed, 120, 0.05);
+    for (size_t i = 0; i < requests.size(); ++i) {
+      requests[i].key = std::string(1, static_cast<char>('a' + (i * i + seed) % 5));
+    }
+    SimulationOptions options = small_simulation(40);
+    options.max_waiting = 30;
+    options.limits.fair_quantum = seed % 2 == 0 ? 512 : 0;
+    const auto report = run(options, requests);
+    ASSERT_TRUE(report) << report.error().message;
+    ASSERT_GT(report->keys.size(), 1U);
+    EXPECT_GT(report->n_refused(), 0);
+    KeyReport sum;
+    for (const KeyReport& key : report->keys) {
+      EXPECT_EQ(key.n_requests, std::ranges::count(requests, key.key, &TraceRequest::key));
+      sum.n_requests += key.n_requests;
+      sum.n_finished += key.n_finished;
+      sum.n_good += key.n_good;
+      sum.n_started += key.n_started;
+    }
+    EXPECT_EQ(sum.n_requests, report->n_requests);
+    EXPECT_EQ(sum.n_finished, report->n_finished);
+    EXPECT_EQ(sum.n_good, report->n_good);
+    EXPECT_EQ(sum.n_started, report->first_token.n());
+  }
+}
+
+TEST(Simulation, with_fairness_a_key_waits_less_for_the_flood_of_another) {
+  for (uint32_t seed = 0; seed < 6; ++seed) {
+    std::vector<TraceRequest> requests = random_trace(seed, 100, 0);  // all at once
+    for (size_t i = 0; i < requests.size(); ++i) {
+      requests[i].key = i >= 90 ? "few" : "many";
+    }
+    SimulationOptions options = small_simulation(200);
+    const auto unfair = run(options, requests);
+    options.limits.fair_quantum = 512;
+    const auto fair = run(options, requests);
+    ASSERT_TRUE(unfair && fair);
+    EXPECT_EQ(fair->n_finished, unfair->n_finished);
+    EXPECT_LT(2 * report_of(*fair, "few").mean_first_token(),
+              report_of(*unfair, "few").mean_first_token())
+        << "seed " << seed;
+  }
+}
+
+TEST(Simulation, filled_steps_compute_as_many_prompt_tokens_as_fit) {
+  SimulationOptions options = small_simulation(2'000);
+  std::vector<TraceRequest> requests;
+  for (int i = 0; i < 20; ++i) {  // all different
+    requests.push_back({.arrival = 0.5 * i, .n_prompt = 2'000, .n_answer = 100});
+    for (int64_t id = 0; id < 4; ++id) {
+      requests.back().hash_ids.push_back(i * 10 + id);
+    }
+  }
+  const auto paced = run(options, requests);
+  options.limits.fills_steps = true;
+  const auto filled = run(options, requests);
+  ASSERT_TRUE(paced && filled);
+  EXPECT_EQ(filled->n_answer_tokens, paced->n_answer_tokens);
+  EXPECT_LT(filled->n_steps, paced->n_steps);
+  EXPECT_LT(filled->seconds, paced->seconds);
+  EXPECT_GT(filled->inter_token.percentile(0.99), 2 * paced->inter_token.percentile(0.99));
+}
+
 TEST(Simulation, an_error_of_the_trace_ends_it) {
   int n = 0;
   const auto report = simulate(small_simulation(10), [&]() -> Result<std::optional<TraceRequest>> {

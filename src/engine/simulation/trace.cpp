@@ -79,6 +79,18 @@ Result<std::vector<int64_t>> read_ids(const Value& object, int64_t n_prompt) {
   return ids;
 }
 
+// Empty where there is none.
+Result<std::string> read_key(const Value& object) {
+  const Value* key = object.find("key");
+  if (key == nullptr) {
+    return std::string();
+  }
+  if (!key->is_string() || key->as_string().empty()) {
+    return fail(ErrorCode::kCorrupt, "key: expected a text that is not empty, got {}", shown(key));
+  }
+  return std::string(key->as_string());
+}
+
 bool is_blank(std::string_view line) {
   return line.find_first_not_of(" \t\r") == std::string_view::npos;
 }
@@ -109,10 +121,15 @@ Result<TraceRequest> parse_trace_line(std::string_view line) {
   if (!ids) {
     return propagate(ids);
   }
+  auto key = read_key(*object);
+  if (!key) {
+    return propagate(key);
+  }
   return TraceRequest{.arrival = static_cast<double>(*timestamp) / 1e3,
                       .n_prompt = *n_prompt,
                       .n_answer = *n_answer,
-                      .hash_ids = *std::move(ids)};
+                      .hash_ids = *std::move(ids),
+                      .key = *std::move(key)};
 }
 
 TraceRequest with_tokens_per_id(TraceRequest request, int64_t tokens_per_id) {
@@ -136,12 +153,12 @@ std::vector<TokenId> prompt_tokens(const TraceRequest& request) {
   return tokens;
 }
 
-Result<TraceReader> TraceReader::open(const std::string& path) {
+Result<TraceReader> TraceReader::open(const std::string& path, bool needs_keys) {
   auto file = RegularFile::open(path);
   if (!file) {
     return propagate(file);
   }
-  return TraceReader(path, *std::move(file));
+  return TraceReader(path, *std::move(file), needs_keys);
 }
 
 Result<std::optional<std::string_view>> TraceReader::next_line() {
@@ -201,6 +218,12 @@ Result<std::optional<TraceRequest>> TraceReader::next() {
                 n_lines_,
                 last_arrival_ * 1e3,
                 request->arrival * 1e3);
+  }
+  if (needs_keys_ && request->key.empty()) {
+    return fail(ErrorCode::kCorrupt,
+                "{}:{}: key: expected one to share between, got nothing",
+                path_,
+                n_lines_);
   }
   last_arrival_ = request->arrival;
   return *std::move(request);

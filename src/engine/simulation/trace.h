@@ -25,6 +25,7 @@ struct TraceRequest {
   std::vector<int64_t> hash_ids =
       {};  // not negative; prompts whose first ids are equal begin alike
   int64_t tokens_per_id = kTraceBlockTokens;
+  std::string key = {};  // "key": whose it is; empty: the line has none
 };
 
 // Other fields are ignored. Errors say what was expected and what came, not where.
@@ -38,20 +39,22 @@ std::vector<TokenId> prompt_tokens(const TraceRequest& request);
 
 class TraceReader {
  public:
-  static Result<TraceReader> open(const std::string& path);
+  // needs_keys: a line without a key is an error.
+  static Result<TraceReader> open(const std::string& path, bool needs_keys = false);
 
   // In the order of arrival; absent behind the last. Errors begin with the path and the line's
   // number; nothing is to be asked after one. Blank lines are passed over.
   Result<std::optional<TraceRequest>> next();
 
  private:
-  TraceReader(std::string path, RegularFile file)
-      : path_(std::move(path)), file_(std::move(file)) {}
+  TraceReader(std::string path, RegularFile file, bool needs_keys)
+      : path_(std::move(path)), file_(std::move(file)), needs_keys_(needs_keys) {}
   // Without its end; absent behind the last.
   Result<std::optional<std::string_view>> next_line();
 
   std::string path_;
   RegularFile file_;
+  bool needs_keys_ = false;
   std::string bytes_;  // read and not yet given away, from begin_ on
   size_t begin_ = 0;
   bool is_at_end_ = false;

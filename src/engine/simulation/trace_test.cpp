@@ -66,6 +66,11 @@ TEST(ParseTraceLine, reads_the_fields_and_ignores_others) {
   EXPECT_EQ(request->n_prompt, 1000);
   EXPECT_EQ(request->n_answer, 7);
   EXPECT_THAT(request->hash_ids, ElementsAre(4, 9));
+  EXPECT_EQ(request->key, "");
+  EXPECT_EQ(parse_trace_line(
+                R"({"timestamp":0,"input_length":1,"output_length":7,"hash_ids":[4],"key":"a b"})")
+                ->key,
+            "a b");
 }
 
 TEST(ParseTraceLine, errors_say_what_was_expected_and_what_came) {
@@ -92,6 +97,10 @@ TEST(ParseTraceLine, errors_say_what_was_expected_and_what_came) {
       {R"({"timestamp": 0, "input_length": 9, "output_length": 1, "hash_ids": [-3]})", "got -3"},
       {R"({"timestamp": 0, "input_length": 9, "output_length": 1, "hash_ids": [9223372036854775808]})",
        "got 9.22"},
+      {R"({"timestamp": 0, "input_length": 9, "output_length": 1, "hash_ids": [3], "key": 5})",
+       "key: expected a text that is not empty, got 5"},
+      {R"({"timestamp": 0, "input_length": 9, "output_length": 1, "hash_ids": [3], "key": ""})",
+       "got ''"},
       {R"({"timestamp": 0)", "offset 15"},
   };
   for (const auto& [text, words] : cases) {
@@ -140,6 +149,19 @@ TEST(TraceReader, errors_begin_with_path_and_line) {
   EXPECT_THAT(unfinished.error().message, StartsWith(cut.path() + ":2: "));
   EXPECT_EQ(TraceReader::open("/tmp/there/is/none").error().code, ErrorCode::kNotFound);
   EXPECT_THAT(TraceReader::open("/tmp").error().message, HasSubstr("is a folder"));
+}
+
+TEST(TraceReader, where_keys_are_needed_a_line_without_one_is_an_error) {
+  std::string with_key = line(0, 1, {1});
+  with_key.insert(with_key.size() - 1, R"(, "key": "a")");
+  const TraceFile file(with_key + "\n" + line(1, 1, {1}) + "\n");
+  EXPECT_EQ(file.read()->size(), 2U);
+  auto reader = TraceReader::open(file.path(), true);
+  ASSERT_TRUE(reader);
+  EXPECT_EQ((**reader->next()).key, "a");
+  const auto second = reader->next();
+  ASSERT_FALSE(second);
+  EXPECT_THAT(second.error().message, StartsWith(file.path() + ":2: key: expected one"));
 }
 
 TEST(TraceReader, an_empty_file_holds_no_request) {
