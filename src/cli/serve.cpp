@@ -318,8 +318,8 @@ Result<int> serve(const ServeOptions& options) {
   if (!asked) {
     return propagate(asked);
   }
-  const auto prompts = options.warm_file ? read_prompt_file("--warm", *options.warm_file)
-                                         : Result<std::vector<std::string>>();
+  const auto prompts = options.warm_file ? read_prompt_lines("--warm", *options.warm_file)
+                                         : Result<std::vector<PromptLine>>();
   if (!prompts) {
     return propagate(prompts);
   }
@@ -368,7 +368,7 @@ Result<int> serve(const ServeOptions& options) {
   engine = std::move(*started);
   log_model(*engine, options);
   if (!prompts->empty()) {
-    if (auto warmed = warm_up(*engine, *prompts, *options.warm_file); !warmed) {
+    if (auto warmed = warm_up(service, *engine, *prompts, *options.warm_file); !warmed) {
       return propagate(warmed);
     }
   }

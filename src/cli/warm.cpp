@@ -57,19 +57,23 @@ Result<Warmed> compute(Engine& engine, const Request& request) {
 
 }  // namespace
 
-Result<void> warm_up(Engine& engine,
-                     std::span<const std::string> prompts,
+Result<void> warm_up(const Service& service,
+                     Engine& engine,
+                     std::span<const PromptLine> prompts,
                      const std::string& path) {
   const TimePoint begin = Clock::now();
   int64_t n_tokens = 0;
   int64_t n_cached = 0;
   int64_t n_unkept = 0;
-  for (size_t i = 0; i < prompts.size(); ++i) {
-    const auto request = parse_warm_prompt(engine, prompts[i]);
+  for (const PromptLine& prompt : prompts) {
+    const auto request = parse_warm_prompt(service, engine, prompt.text);
     const auto warmed = request ? compute(engine, *request) : Result<Warmed>(propagate(request));
     if (!warmed) {
-      return fail(
-          warmed.error().code, "--warm {}: prompt {}: {}", path, i + 1, warmed.error().message);
+      return fail(warmed.error().code,
+                  "--warm {}: line {}: {}",
+                  path,
+                  prompt.number,
+                  warmed.error().message);
     }
     n_tokens += warmed->usage.prompt_tokens;
     n_cached += warmed->usage.cached_tokens;

@@ -6,13 +6,19 @@
 #include <string>
 
 #include "base/result.h"
+#include "cli/prompt_file.h"
 #include "engine/engine.h"
 
 namespace millrace {
 
+class Service;
+
 // Computes each prompt (see parse_warm_prompt), or finds it, and waits until all of it is written
 // or the disk has failed to, which is logged and no error.
-// path: of the file, for errors, which say which prompt, counted from 1.
-Result<void> warm_up(Engine& engine, std::span<const std::string> prompts, const std::string& path);
+// path: of the file, for errors, which say in which line.
+Result<void> warm_up(const Service& service,
+                     Engine& engine,
+                     std::span<const PromptLine> prompts,
+                     const std::string& path);
 
 }  // namespace millrace

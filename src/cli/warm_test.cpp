@@ -9,6 +9,7 @@
 
 #include "formats/synth.h"
 #include "kv/block_pool.h"
+#include "server/service.h"
 
 namespace millrace {
 namespace {
@@ -58,16 +59,17 @@ class WarmTest : public testing::Test {
   const fs::path disk_;
   Metrics metrics_;
   std::unique_ptr<Engine> engine_;
+  const Service service_{{.model_names = {"m"}, .keys = {}, .allowed_origins = {}}, metrics_};
 };
 
 TEST_F(WarmTest, every_whole_block_is_on_disk_when_it_returns) {
   int64_t n_blocks = 0;
   for (int n = 0; n < 40; ++n) {
-    const std::vector<std::string> prompts = {prompt(100 * n)};
-    const auto tokens = engine_->tokenizer().encode_within(1'000, prompts[0], true, true);
+    const std::vector<PromptLine> prompts = {{1, prompt(100 * n)}};
+    const auto tokens = engine_->tokenizer().encode_within(1'000, prompts[0].text, true, true);
     ASSERT_TRUE(tokens);
     n_blocks += std::ssize(*tokens) / kBlockTokens;
-    ASSERT_TRUE(warm_up(*engine_, prompts, "prompts.txt"));
+    ASSERT_TRUE(warm_up(service_, *engine_, prompts, "prompts.txt"));
     ASSERT_EQ(writes("written"), static_cast<double>(n_blocks));
   }
   EXPECT_GT(n_blocks, 40);
@@ -76,8 +78,8 @@ TEST_F(WarmTest, every_whole_block_is_on_disk_when_it_returns) {
 TEST_F(WarmTest, a_disk_that_fails_is_told_of_and_not_asked_again) {
   fs::remove_all(disk_);
   testing::internal::CaptureStderr();
-  const std::vector<std::string> prompts = {prompt(1), prompt(1'000)};
-  const auto warmed = warm_up(*engine_, prompts, "prompts.txt");
+  const std::vector<PromptLine> prompts = {{1, prompt(1)}, {2, prompt(1'000)}};
+  const auto warmed = warm_up(service_, *engine_, prompts, "prompts.txt");
   const std::string log = testing::internal::GetCapturedStderr();
   EXPECT_TRUE(warmed);
   const EngineStats stats = engine_->stats();

@@ -7,6 +7,7 @@
 #include "engine/engine.h"
 #include "server/api/chat_request.h"
 #include "server/field_reader.h"
+#include "server/service.h"
 
 namespace millrace {
 namespace {
@@ -22,7 +23,9 @@ tl::unexpected<Error> refuse(const ApiError& error) {
 
 }  // namespace
 
-Result<Request> parse_warm_prompt(const Engine& engine, std::string_view line) {
+Result<Request> parse_warm_prompt(const Service& service,
+                                  const Engine& engine,
+                                  std::string_view line) {
   if (line.starts_with(kByteOrderMark)) {  // how some editors begin a file
     line.remove_prefix(kByteOrderMark.size());
   }
@@ -36,6 +39,10 @@ Result<Request> parse_warm_prompt(const Engine& engine, std::string_view line) {
     auto chat = parse_chat_request(*body);
     if (!chat) {
       return refuse(chat.error());
+    }
+    if (const std::string& model = chat->fields.model;
+        !model.empty() && !service.serves_model(model)) {
+      return refuse(service.unknown_model(model));
     }
     auto prompt = encode_conversation(engine, std::move(chat->conversation), max_tokens);
     if (!prompt) {

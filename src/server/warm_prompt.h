@@ -9,9 +9,13 @@
 namespace millrace {
 
 class Engine;
+class Service;
 
 // A line of text is a prompt as it is, one that begins with { is a body of /v1/chat/completions.
-// Errors say what is wrong with it; unknown fields are none. The request asks for one token.
-Result<Request> parse_warm_prompt(const Engine& engine, std::string_view line);
+// Errors say what is wrong with it, a model that the service has not among them; unknown fields are
+// none. The request asks for one token.
+Result<Request> parse_warm_prompt(const Service& service,
+                                  const Engine& engine,
+                                  std::string_view line);
 
 }  // namespace millrace

@@ -315,8 +315,10 @@ grep -q -- '--warm: 2 prompts of .*, [1-9][0-9]* of them found' log || fail "sec
 kill -TERM $pid
 wait $pid || fail "serve --kv-disk: status $?: $(cat log)"
 server=
-printf '{"messages": []}\n' >bad.txt
-expect_late_error 'warm bad.txt: prompt 1: messages' --warm bad.txt
+printf 'Some text.\n\n \n{"messages": []}\n' >bad.txt
+expect_late_error 'warm bad.txt: line 4: messages' --warm bad.txt
+printf '\n{"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}]}\n' >other.txt
+expect_late_error "warm other.txt: line 2: model: 'gpt-4o' is not served here; there is demo" --warm other.txt
 expect_late_error '--kv-disk missing/disk: no folder' --kv-disk missing/disk
 expect_late_error '--kv-disk keeps the prefix cache' --kv-disk disk --no-prefix-cache
 for signal in INT TERM; do
