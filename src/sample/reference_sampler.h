@@ -56,8 +56,7 @@ class ReferenceSampler {
     double best_score = -std::numeric_limits<double>::infinity();
     const NoiseKey key{seed, static_cast<uint64_t>(position)};
     for (const TokenId token : survivors_) {
-      const double score =
-          z(token) + gumbel(noise_bits(key, token, kNoiseHigh), noise_bits(key, token, kNoiseLow));
+      const double score = z(token) + gumbel(key, token);
       if (score > best_score || (score == best_score && token < best)) {
         best_score = score;
         best = token;

@@ -9,7 +9,7 @@
 
 namespace millrace {
 
-inline constexpr int64_t kScanBlock = 64;  // tokens that share one maximum
+inline constexpr int64_t kScanBlock = kNoiseBlock;  // tokens that share one maximum
 
 struct ScanTemperature {
   float largest = 0;  // the largest logit of the row
@@ -32,16 +32,18 @@ struct RowScan {
   int64_t (*at_least)(
       const float* logits, int64_t begin, int64_t end, float least, TokenId* tokens);
 
-  // Writes to tokens those of [begin, end) that can reach a score given as
-  // scale = exp(z_max - score) * (1 + slack): weight * scale >= least_winning_weight(high noise).
-  // begin is a multiple of 64; tokens has room for end - begin. Returns how many.
+  // Writes to indices those of [begin, end) that can reach a score given as
+  // scale = exp(z_max - score) * (1 + slack): weight * scale >= least_winning_weight(high word of
+  // the stream). For tokens, or with maxima in place of logits, kBlockHigh and 64 times the scale
+  // for blocks. begin is a multiple of 32; indices has room for end - begin. Returns how many.
   int64_t (*contenders)(const float* logits,
                         int64_t begin,
                         int64_t end,
                         ScanTemperature t,
                         NoiseKey key,
+                        uint32_t stream,
                         float scale,
-                        TokenId* tokens);
+                        TokenId* indices);
 };
 
 extern const RowScan kRowScanPortable;

@@ -26,8 +26,11 @@ inline __attribute__((always_inline)) Product multiply(__m256i a, __m256i factor
           _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xAA)};
 }
 
-// Eight blocks of philox4x32 (base/philox.h) at once.
-inline __attribute__((always_inline)) void philox_high8(NoiseKey key, uint32_t group, I8* high) {
+// The eight blocks of philox4x32 (base/philox.h) with 32 values of a stream.
+inline __attribute__((always_inline)) void philox8(NoiseKey key,
+                                                   uint32_t stream,
+                                                   uint32_t group,
+                                                   I8* words) {
   const __m256i factor0 = _mm256_set1_epi32(static_cast<int>(0xD2511F53U));
   const __m256i factor1 = _mm256_set1_epi32(static_cast<int>(0xCD9E8D57U));
   auto key0 = static_cast<uint32_t>(key.seed);
@@ -36,7 +39,7 @@ inline __attribute__((always_inline)) void philox_high8(NoiseKey key, uint32_t g
   __m256i c1 = _mm256_set1_epi32(static_cast<int>(key.position >> 32));
   __m256i c2 = _mm256_add_epi32(_mm256_set1_epi32(static_cast<int>(8 * group)),
                                 _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-  __m256i c3 = _mm256_set1_epi32(static_cast<int>(kNoiseHigh));
+  __m256i c3 = _mm256_set1_epi32(static_cast<int>(stream));
   for (int round = 0; round < 10; ++round) {
     const Product p0 = multiply(c0, factor0);
     const Product p1 = multiply(c2, factor1);
@@ -47,10 +50,10 @@ inline __attribute__((always_inline)) void philox_high8(NoiseKey key, uint32_t g
     key0 += 0x9E3779B9U;
     key1 += 0xBB67AE85U;
   }
-  high[0] = (I8)c0;
-  high[1] = (I8)c1;
-  high[2] = (I8)c2;
-  high[3] = (I8)c3;
+  words[0] = (I8)c0;
+  words[1] = (I8)c1;
+  words[2] = (I8)c2;
+  words[3] = (I8)c3;
 }
 
 #include "sample/row_scan_passes.inl"

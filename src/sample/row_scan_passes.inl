@@ -1,5 +1,5 @@
 // The passes of row_scan.h over eight-lane vectors, included once by each row_scan_<isa>.cpp, which
-// defines F8, I8, max8() and philox_high8() before. No standard templates here: nothing of this
+// defines F8, I8, max8() and philox8() before. No standard templates here: nothing of this
 // file may become a weak symbol compiled for a newer CPU.
 
 typedef float F4 __attribute__((vector_size(16)));
@@ -170,14 +170,15 @@ static int64_t contenders(const float* logits,
                           int64_t end,
                           ScanTemperature t,
                           NoiseKey key,
+                          uint32_t stream,
                           float scale,
-                          TokenId* tokens) {
+                          TokenId* indices) {
   const F8 largest = splat(t.largest);
   const F8 inverse = splat(t.inverse * 1.44269504F);  // per log2 e
   int64_t n_found = 0;
   for (int64_t group = begin; group < end; group += 32) {
     I8 high[4];
-    philox_high8(key, (uint32_t)(group / 32), high);
+    philox8(key, stream, (uint32_t)(group / 32), high);
     float room[32];
     const float* p = padded(logits + group, end - group, 32, room);
     const F32 weights = weights32(p, largest, inverse);
@@ -193,7 +194,7 @@ static int64_t contenders(const float* logits,
     }
     for (int64_t i = 0; i < 32 && group + i < end; ++i) {
       if (can_win[i / 8][i % 8] != 0) {
-        tokens[n_found++] = (TokenId)(group + i);
+        indices[n_found++] = (TokenId)(group + i);
       }
     }
   }

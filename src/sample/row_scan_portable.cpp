@@ -12,16 +12,16 @@ inline __attribute__((always_inline)) F8 max8(F8 a, F8 b) {
   return a > b ? a : b;
 }
 
-// The high noise words of the eight Philox blocks of one group of 32 tokens.
-void philox_high8(NoiseKey key, uint32_t group, I8* high) {
+// The eight Philox blocks with 32 values of a stream.
+void philox8(NoiseKey key, uint32_t stream, uint32_t group, I8* words) {
   for (uint32_t lane = 0; lane < 8; ++lane) {
     const PhiloxBlock block = philox4x32(key.seed,
                                          {static_cast<uint32_t>(key.position),
                                           static_cast<uint32_t>(key.position >> 32),
                                           8 * group + lane,
-                                          kNoiseHigh});
+                                          stream});
     for (int word = 0; word < 4; ++word) {
-      high[word][lane] = static_cast<int32_t>(block[word]);
+      words[word][lane] = static_cast<int32_t>(block[word]);
     }
   }
 }

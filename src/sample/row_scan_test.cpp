@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <random>
+#include <set>
 #include <vector>
 
 namespace millrace {
@@ -111,35 +112,55 @@ TEST(RowScan, at_least_finds_the_tokens_from_a_logit_on) {
   }
 }
 
-TEST(RowScan, contenders_hold_every_token_that_reaches_the_score) {
+TEST(RowScan, contenders_hold_every_token_and_every_block_that_reaches_the_score) {
   const int64_t n = 20'000;
   const std::vector<float> row = random_row(n, 3, 4);
+  const std::vector<float> maxima = maxima_of(kRowScanPortable, row);
   const float largest = *std::max_element(row.begin(), row.end());
+  const ScanTemperature t{.largest = largest, .inverse = 1};
   std::vector<TokenId> found(n);
+  const auto contenders =
+      [&](const std::vector<float>& values, NoiseKey key, auto stream, auto scale) {
+        const int64_t n_found = kRowScanPortable.contenders(values.data(),
+                                                            0,
+                                                            std::ssize(values),
+                                                            t,
+                                                            key,
+                                                            stream,
+                                                            static_cast<float>(scale),
+                                                            found.data());
+        return std::set<int64_t>(found.begin(), found.begin() + n_found);
+      };
   size_t n_winners = 0;
-  size_t n_contenders = 0;
+  size_t n_tokens = 0;
+  size_t n_blocks = 0;
+  double n_blocks_expected = 0;
   for (uint64_t seed = 0; seed < 200; ++seed) {
     const NoiseKey key{.seed = seed, .position = 3};
     const double score = largest + 4.0;
-    const auto scale = static_cast<float>(std::exp(largest - score) * 1.0001);
-    const int64_t n_found = kRowScanPortable.contenders(
-        row.data(), 0, n, {.largest = largest, .inverse = 1}, key, scale, found.data());
-    n_contenders += static_cast<size_t>(n_found);
-    size_t next = 0;
-    for (TokenId token = 0; token < n; ++token) {
-      const bool is_found = next < static_cast<size_t>(n_found) && found[next] == token;
-      next += is_found ? 1 : 0;
-      const double total =
-          row[static_cast<size_t>(token)] +
-          gumbel(noise_bits(key, token, kNoiseHigh), noise_bits(key, token, kNoiseLow));
-      if (total >= score) {
-        ++n_winners;
-        ASSERT_TRUE(is_found) << token;
+    const double scale = std::exp(largest - score) * 1.0001;
+    const std::set<int64_t> tokens = contenders(row, key, kTokenHigh, scale);
+    const std::set<int64_t> blocks = contenders(maxima, key, kBlockHigh, kNoiseBlock * scale);
+    n_tokens += tokens.size();
+    n_blocks += blocks.size();
+    for (int64_t block = 0; block < std::ssize(maxima); ++block) {
+      const BlockNoise noise = block_noise(key, block);
+      const double weight = std::exp(maxima[static_cast<size_t>(block)] - largest);
+      n_blocks_expected += std::min(1.0, kNoiseBlock * weight * scale);
+      for (int64_t i = block * kNoiseBlock; i < std::min(n, (block + 1) * kNoiseBlock); ++i) {
+        const auto token = static_cast<TokenId>(i);
+        if (row[static_cast<size_t>(token)] + gumbel(key, noise, token) >= score) {
+          ++n_winners;
+          ASSERT_TRUE(blocks.contains(block)) << token;
+          ASSERT_TRUE(tokens.contains(token) || noise.first_token == token) << token;
+        }
       }
     }
   }
+  // The tests by the high word are sharp.
   EXPECT_GT(n_winners, 50U);
-  EXPECT_LT(n_contenders, 2 * n_winners);  // the test by the high word is sharp
+  EXPECT_LT(n_tokens, 2 * n_winners);
+  EXPECT_NEAR(static_cast<double>(n_blocks), n_blocks_expected, 4 * std::sqrt(n_blocks_expected));
 }
 
 TEST(RowScan, avx2_equals_portable_bit_for_bit) {
@@ -159,11 +180,14 @@ TEST(RowScan, avx2_equals_portable_bit_for_bit) {
       std::vector<TokenId> b(row.size());
       const NoiseKey key{.seed = 0x123456789abcdef0, .position = 0x100000002};
       for (const float scale : {0.01F, 1.0F, 30.0F}) {
-        const int64_t n_a = kRowScanPortable.contenders(row.data(), 0, n, t, key, scale, a.data());
-        const int64_t n_b = kRowScanAvx2.contenders(row.data(), 0, n, t, key, scale, b.data());
-        ASSERT_EQ(n_a, n_b);
-        EXPECT_EQ(std::vector<TokenId>(a.begin(), a.begin() + n_a),
-                  std::vector<TokenId>(b.begin(), b.begin() + n_b));
+        for (const uint32_t stream : {kTokenHigh, kBlockHigh}) {
+          const auto found = [&](const RowScan& scan, std::vector<TokenId>& room) {
+            const int64_t n_found =
+                scan.contenders(row.data(), 0, n, t, key, stream, scale, room.data());
+            return std::vector<TokenId>(room.begin(), room.begin() + n_found);
+          };
+          EXPECT_EQ(found(kRowScanPortable, a), found(kRowScanAvx2, b));
+        }
       }
     }
   }

@@ -12,11 +12,14 @@ namespace {
 
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 
-// Tokens that draw_from_row compares with one best score, which is raised between chunks.
-constexpr int64_t kDrawChunk = 4096;
+// Blocks that draw_from_row compares with one best score, which is raised between chunks.
+constexpr int64_t kDrawChunk = 256;
 
 // Covers the rounding of float weights and scales, see RowScan::contenders.
 constexpr double kContenderSlack = 1 + 1e-4;
+
+// Covers that of a score, in nats.
+constexpr double kScoreSlack = 1e-6;
 
 // The running best of a draw: larger score first, then the lower id.
 struct BestScore {
@@ -65,14 +68,12 @@ Sampler::Sampler(kernels::Isa isa, int64_t n_vocab) : scan_(row_scan(isa)) {
   maxima_.reserve(n / kScanBlock + 1);
   ranked_maxima_.reserve(n / kScanBlock + 1);
   candidates_.reserve(n);
-  contenders_.reserve(kDrawChunk);
 }
 
 // All tokens may be candidates.
 int64_t Sampler::scratch_bytes(int64_t n_vocab) {
   return n_vocab * int64_t{sizeof(Candidate)} +
-         2 * (n_vocab / kScanBlock + 1) * int64_t{sizeof(float)} +
-         kDrawChunk * int64_t{sizeof(TokenId)};
+         2 * (n_vocab / kScanBlock + 1) * int64_t{sizeof(float)};
 }
 
 bool Sampler::ranks_before(const Candidate& a, const Candidate& b) {
@@ -173,7 +174,7 @@ Result<void> Sampler::shape(const SampleInput& input, Row& row) {
     apply_penalties(input.logits, params, *input.history);
   }
   if (!input.mask.empty() || !changed_.empty()) {
-    refresh_maxima(row);
+    refresh_maxima(row, !input.mask.empty());
   }
   if (row.largest == kMinusInfinity) {
     return fail(ErrorCode::kInternal, "[sample] mask and bans leave no token to draw");
@@ -220,18 +221,32 @@ void Sampler::set_logit(std::span<float> logits, TokenId token, float logit) {
   logits[static_cast<size_t>(token)] = logit;
 }
 
-void Sampler::refresh_maxima(Row& row) {
-  // Infinities are our own now, so the answer does not matter.
-  static_cast<void>(scan_.block_maxima(row.logits.data(), row.size(), maxima_.data()));
+// Infinities are our own by now, so the answers of block_maxima do not matter.
+void Sampler::refresh_maxima(Row& row, bool is_masked) {
+  if (is_masked || std::ssize(changed_) > row.n_blocks) {
+    static_cast<void>(scan_.block_maxima(row.logits.data(), row.size(), maxima_.data()));
+  } else {
+    for (const RawLogit& raw : changed_) {
+      const int64_t block = raw.token / kScanBlock;
+      const int64_t begin = block * kScanBlock;
+      static_cast<void>(scan_.block_maxima(row.logits.data() + begin,
+                                           std::min(row.size() - begin, kScanBlock),
+                                           &maxima_[static_cast<size_t>(block)]));
+    }
+  }
   row.largest = *std::max_element(maxima_.begin(), maxima_.end());
+}
+
+// The first of them.
+TokenId Sampler::find_largest(const Row& row) const {
+  const auto block = std::find(maxima_.begin(), maxima_.end(), row.largest) - maxima_.begin();
+  const auto begin = row.logits.begin() + block * kScanBlock;
+  return static_cast<TokenId>(std::find(begin, row.logits.end(), row.largest) - row.logits.begin());
 }
 
 TokenId Sampler::draw(const Row& row, const SamplingParams& params, NoiseKey key) {
   if (params.temperature < kGreedyTemperature) {
-    const auto block = std::find(maxima_.begin(), maxima_.end(), row.largest) - maxima_.begin();
-    const auto begin = row.logits.begin() + block * kScanBlock;
-    return static_cast<TokenId>(std::find(begin, row.logits.end(), row.largest) -
-                                row.logits.begin());
+    return find_largest(row);
   }
   const bool has_top_k = params.top_k > 0 && params.top_k < row.size();
   if (params.typical_p < 1) {
@@ -388,58 +403,68 @@ TokenId Sampler::draw_from_candidates(const Row& row, NoiseKey key) const {
   BestScore best;
   double scale = std::numeric_limits<double>::infinity();
   for (const Candidate& candidate : candidates_) {
-    const uint32_t high = noise_bits(key, candidate.token, kNoiseHigh);
-    if (candidate.weight * scale < least_winning_weight(high)) {
+    const int64_t block = candidate.token / kNoiseBlock;
+    const double weight = candidate.weight * scale;
+    if (weight * kNoiseBlock < least_winning_weight(noise_bits(key, block, kBlockHigh))) {
       continue;
     }
-    const uint32_t low = noise_bits(key, candidate.token, kNoiseLow);
-    best.offer(row.tempered(candidate.logit) + gumbel(high, low), candidate.token);
+    const BlockNoise noise = block_noise(key, block);
+    if (candidate.token != noise.first_token &&
+        weight < least_winning_weight(noise_bits(key, candidate.token, kTokenHigh))) {
+      continue;
+    }
+    best.offer(row.tempered(candidate.logit) + gumbel(key, noise, candidate.token),
+               candidate.token);
     scale = std::exp(best_tempered - best.score) * kContenderSlack;
   }
   return best.token;
 }
 
-// All tokens compete. Blocks of the row that cannot win are skipped, then nearly all other tokens
-// by their high noise word.
-TokenId Sampler::draw_from_row(const Row& row, NoiseKey key) {
-  const double best_tempered = row.tempered(row.largest);
-  const double least_logit = row.logit_below_best(kNoiseSpan);
-  contenders_.resize(kDrawChunk);
+// All tokens compete. Nearly all blocks cannot win, by their largest logit and their high noise
+// word; in one that can, so it is with its tokens.
+TokenId Sampler::draw_from_row(const Row& row, NoiseKey key) const {
   BestScore best;
-  const auto offer = [&](TokenId token) {
-    const uint32_t high = noise_bits(key, token, kNoiseHigh);
-    const uint32_t low = noise_bits(key, token, kNoiseLow);
-    best.offer(row.tempered(row.logits[static_cast<size_t>(token)]) + gumbel(high, low), token);
+  const auto scale = [&] {
+    const double nats = row.tempered(row.largest) - best.score;
+    return static_cast<float>(std::exp(nats) * kContenderSlack);
   };
-  const auto is_alive = [&](int64_t block) {
-    return maxima_[static_cast<size_t>(block)] >= least_logit;
+  const auto offer = [&](const BlockNoise& noise, TokenId token) {
+    const float logit = row.logits[static_cast<size_t>(token)];
+    best.offer(row.tempered(logit) + gumbel(key, noise, token), token);
   };
-  const auto best_block = std::find(maxima_.begin(), maxima_.end(), row.largest) - maxima_.begin();
-  for (int64_t i = best_block * kScanBlock;; ++i) {
-    if (row.logits[static_cast<size_t>(i)] == row.largest) {
-      offer(static_cast<TokenId>(i));
-      break;
+  const auto offer_block = [&](int64_t block) {
+    const BlockNoise noise = block_noise(key, block);
+    const double most = row.tempered(maxima_[static_cast<size_t>(block)]) + noise.largest();
+    if (most < best.score - kScoreSlack) {
+      return;
     }
-  }
-  for (int64_t block = 0; block < row.n_blocks;) {
-    int64_t run = 0;  // blocks in a row that are alive
-    while (block + run < row.n_blocks && run * kScanBlock < kDrawChunk && is_alive(block + run)) {
-      ++run;
+    if (noise.first_token < row.size()) {
+      offer(noise, noise.first_token);
     }
-    if (run > 0) {
-      const auto scale = static_cast<float>(std::exp(best_tempered - best.score) * kContenderSlack);
-      const int64_t n = scan_.contenders(row.logits.data(),
-                                         block * kScanBlock,
-                                         std::min(row.size(), (block + run) * kScanBlock),
-                                         row.scan_temperature(),
-                                         key,
-                                         scale,
-                                         contenders_.data());
-      for (int64_t i = 0; i < n; ++i) {
-        offer(contenders_[static_cast<size_t>(i)]);
-      }
+    TokenId tokens[kScanBlock];
+    const int64_t begin = block * kScanBlock;
+    const int64_t end = std::min(row.size(), begin + kScanBlock);
+    const int64_t n = scan_.contenders(
+        row.logits.data(), begin, end, row.scan_temperature(), key, kTokenHigh, scale(), tokens);
+    for (int64_t i = 0; i < n; ++i) {
+      offer(noise, tokens[i]);
     }
-    block += std::max<int64_t>(run, 1);
+  };
+  const TokenId likeliest = find_largest(row);
+  offer(block_noise(key, likeliest / kNoiseBlock), likeliest);
+  for (int64_t begin = 0; begin < row.n_blocks; begin += kDrawChunk) {
+    TokenId blocks[kDrawChunk];
+    const int64_t n = scan_.contenders(maxima_.data(),
+                                       begin,
+                                       std::min(row.n_blocks, begin + kDrawChunk),
+                                       row.scan_temperature(),
+                                       key,
+                                       kBlockHigh,
+                                       kNoiseBlock * scale(),
+                                       blocks);
+    for (int64_t i = 0; i < n; ++i) {
+      offer_block(blocks[i]);
+    }
   }
   return best.token;
 }

@@ -79,8 +79,9 @@ class Sampler {
                        const SamplingParams& params,
                        const TokenHistory& history);
   void set_logit(std::span<float> logits, TokenId token, float logit);
-  void refresh_maxima(Row& row);
+  void refresh_maxima(Row& row, bool is_masked);
 
+  TokenId find_largest(const Row& row) const;
   TokenId draw(const Row& row, const SamplingParams& params, NoiseKey key);
   void gather(const Row& row, double least_logit);
   float kth_largest_maximum(const Row& row, int64_t k);
@@ -93,14 +94,13 @@ class Sampler {
   void gather_typical(const Row& row, double typical_p);
   void gather_top_p(const Row& row, double top_p);
   TokenId draw_from_candidates(const Row& row, NoiseKey key) const;
-  TokenId draw_from_row(const Row& row, NoiseKey key);
+  TokenId draw_from_row(const Row& row, NoiseKey key) const;
 
   const RowScan& scan_;
   std::vector<float> maxima_;          // one per block of 64 logits
   std::vector<float> ranked_maxima_;   // scratch of kth_largest_maximum
   std::vector<RawLogit> changed_;      // tokens whose logit was shaped, with the model's own
   std::vector<Candidate> candidates_;  // the survivors so far
-  std::vector<TokenId> contenders_;    // scratch of draw_from_row
 };
 
 }  // namespace millrace
