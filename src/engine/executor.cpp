@@ -18,14 +18,19 @@ Executor::Executor(std::unique_ptr<Model> model,
       workers_(workers),
       n_vocab_(n_vocab),
       row_stride_(model_->spec().n_vocab),
+      n_panels_(model_->n_head_panels()),
       logits_(std::move(logits)),
-      max_logits_(static_cast<int64_t>(logits_.size() / sizeof(float)) / row_stride_),
+      max_logits_(static_cast<int64_t>(logits_.size()) / bytes_per_row(model_->spec())),
       draft_model_(std::move(draft_model)) {
   MR_CHECK(n_vocab > 0 && n_vocab <= row_stride_, "vocabulary {} row {}", n_vocab, row_stride_);
   for (int worker = 0; worker < workers.size(); ++worker) {
     samplers_.emplace_back(model_->isa(), n_vocab);
   }
   drafted_.reserve(static_cast<size_t>(max_logits_));  // drafts take a row of logits each
+}
+
+int64_t Executor::bytes_per_row(const ModelSpec& spec) {
+  return (spec.n_vocab + Model::n_head_panels(spec)) * int64_t{sizeof(float)};
 }
 
 BlockBytes Executor::block_bytes(BlockId block) {
@@ -63,7 +68,8 @@ void Executor::forward(const StepPlan& plan, std::span<SequenceState* const> seq
   MR_CHECK(plan.n_logits <= max_logits_, "{} rows of {}", plan.n_logits, max_logits_);
   model_->forward({.spans = spans_},
                   kv_,
-                  {logits_.as<float>(), static_cast<size_t>(plan.n_logits * row_stride_)});
+                  {logits_.as<float>(), static_cast<size_t>(plan.n_logits * row_stride_)},
+                  maxima(0, plan.n_logits));
   if (draft_model_ != nullptr) {
     follow_prompts(plan, sequences);
   }
@@ -116,6 +122,11 @@ std::span<float> Executor::logits_row(int64_t row) {
   return {logits_.as<float>() + row * row_stride_, static_cast<size_t>(n_vocab_)};
 }
 
+std::span<float> Executor::maxima(int64_t first_row, int64_t n_rows) {
+  return {logits_.as<float>() + max_logits_ * row_stride_ + first_row * n_panels_,
+          static_cast<size_t>(n_rows * n_panels_)};
+}
+
 // Goes on behind a draft only if it is what is drawn in its place.
 void Executor::sample(const Question& question, Sampler& sampler) {
   SequenceState& sequence = *question.sequence;
@@ -125,6 +136,7 @@ void Executor::sample(const Question& question, Sampler& sampler) {
     const int64_t position = question.position + n_right;
     question.output->sampled.push_back(
         sampler.sample({.logits = logits_row(question.row + n_right),
+                        .panel_maxima = maxima(question.row + n_right, 1),
                         .params = &request.sampling,
                         .history = sequence.has_history ? &sequence.history : nullptr,
                         .seed = sequence.seed,
@@ -152,6 +164,7 @@ void Executor::answer(const Question& question, Sampler& sampler) {
   } else if (question.position < sequence.n_prompt()) {
     question.output->scores[static_cast<size_t>(question.score)] =
         sampler.score(logits_row(question.row),
+                      maxima(question.row, 1),
                       sequence.tokens[static_cast<size_t>(question.position)],
                       sequence.request().prompt_logprobs.value_or(0));
   }

@@ -27,14 +27,17 @@ struct SpanOutput {
 
 class Executor {
  public:
-  // n_vocab: tokens that may be drawn, at most the model's logits row. logits: for the rows of a
-  // step, whole rows of floats.
+  // n_vocab: tokens that may be drawn, at most the model's logits row. logits: bytes_per_row() for
+  // each row of a step.
   Executor(std::unique_ptr<Model> model,
            KvMemory kv,
            WorkerPool& workers,
            int32_t n_vocab,
            Buffer logits,
            std::unique_ptr<DraftModel> draft_model = nullptr);
+
+  // Of logits and their maxima.
+  static int64_t bytes_per_row(const ModelSpec& spec);
 
   // The model that guesses, null: none. run() keeps its KV in step with prompts and copies.
   DraftModel* draft_model() { return draft_model_.get(); }
@@ -62,13 +65,16 @@ class Executor {
   void answer(const Question& question, Sampler& sampler);
   void sample(const Question& question, Sampler& sampler);
   std::span<float> logits_row(int64_t row);
+  std::span<float> maxima(int64_t first_row, int64_t n_rows);
 
   std::unique_ptr<Model> model_;
   KvMemory kv_;
   WorkerPool& workers_;
   int32_t n_vocab_;
   int64_t row_stride_;
-  Buffer logits_;  // [max_logits, row_stride] floats, committed when first used
+  int64_t n_panels_;
+  Buffer logits_;  // [max_logits, row_stride], then their maxima [max_logits, n_panels] as floats,
+                   // committed when first used
   int64_t max_logits_;
   std::unique_ptr<DraftModel> draft_model_;
   std::vector<Sampler> samplers_;  // one a worker

@@ -9,6 +9,7 @@
 #include "base/cpu_info.h"
 #include "base/human_bytes.h"
 #include "engine/engine.h"
+#include "engine/executor.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
 #include "kv/block_pool.h"
@@ -232,7 +233,7 @@ Result<MemoryPlan> plan_memory(const ModelFiles& files,
                                const EngineOptions& options,
                                const ModelFiles* draft) {
   MemoryPlanInput input{
-      .logits_bytes = max_step_logits(options) * files.spec.n_vocab * int64_t{sizeof(float)},
+      .logits_bytes = max_step_logits(options) * Executor::bytes_per_row(files.spec),
       .block_table_bytes =
           static_cast<int64_t>(Scheduler::bytes_per_block()) + kBlockTokens * token_table_bytes(),
       .fixed_table_bytes = fixed_table_bytes(files, options, draft),
@@ -260,7 +261,7 @@ Result<MemoryPlan> plan_memory(const ModelFiles& files,
   if (auto added = add(files); !added) return propagate(added);
   if (draft != nullptr) {
     if (auto added = add(*draft); !added) return propagate(added);
-    input.scratch_bytes += int64_t{sizeof(float)} * options.max_sequences * draft->spec.n_vocab;
+    input.scratch_bytes += options.max_sequences * Executor::bytes_per_row(draft->spec);
   }
   if (!options.kv_disk.empty()) {
     input.fixed_table_bytes += DiskTier::stage_bytes(input.block_bytes) +

@@ -174,7 +174,7 @@ TEST(MemoryPlan, is_what_an_engine_allocates) {
     ASSERT_TRUE(loaded) << loaded.error().message;
     EXPECT_EQ(plan->weight_bytes, static_cast<int64_t>((*loaded)->weight_bytes()));
     EXPECT_EQ(plan->scratch_bytes, static_cast<int64_t>((*loaded)->scratch_bytes()));
-    EXPECT_EQ(plan->logits_bytes, (5 + 64) * 320 * 4);
+    EXPECT_EQ(plan->logits_bytes, (5 + 64) * (320 + 10) * 4);
     const ModelSpec& spec = (*loaded)->spec();
     const auto kv =
         KvMemory::create((*loaded)->page_format(), spec.n_layers, spec.n_kv_heads, plan->n_blocks);
@@ -197,7 +197,7 @@ TEST(MemoryPlan, draft_model_counts_with_its_logits) {
   const auto two = plan_memory(*files, options, &*files);
   ASSERT_TRUE(one && two);
   EXPECT_EQ(two->weight_bytes, 2 * one->weight_bytes);
-  EXPECT_EQ(two->scratch_bytes, 2 * one->scratch_bytes + 5 * 320 * 4);
+  EXPECT_EQ(two->scratch_bytes, 2 * one->scratch_bytes + 5 * (320 + 10) * 4);
   EXPECT_EQ(two->logits_bytes, one->logits_bytes);
   EXPECT_EQ(two->block_bytes, 2 * one->block_bytes);
 }

@@ -21,7 +21,9 @@ struct LinearJob {
   int64_t row_bytes;
   int64_t n_rows;
   float* out;
-  int64_t out_stride;  // floats
+  int64_t out_stride;       // floats
+  float* maxima = nullptr;  // see PanelMaxima; null: not wanted
+  int64_t maxima_stride = 0;
 };
 
 struct AttentionJob;  // attention.h

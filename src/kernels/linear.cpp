@@ -52,7 +52,8 @@ void linear(Isa isa,
             float* out,
             int64_t out_stride,
             int worker,
-            int n_workers) {
+            int n_workers,
+            PanelMaxima maxima) {
   MR_CHECK(n_rows == 0 || out_stride >= weights.n_out(),
            "out_stride {} n_out {}",
            out_stride,
@@ -71,6 +72,8 @@ void linear(Isa isa,
       .n_rows = n_rows,
       .out = out,
       .out_stride = out_stride,
+      .maxima = maxima.values,
+      .maxima_stride = maxima.stride,
   };
   const auto& kernels = kernel_table(isa).linear[static_cast<int>(weights.format())];
   kernels[static_cast<int>(weights.rounding())](job);

@@ -72,6 +72,13 @@ int64_t result_stride(int64_t n);
 // NaN results in linear; a group whose largest magnitude is below 1e-33 counts as zero.
 void quantise_row(Isa isa, ActivationKind kind, const float* x, int64_t n_in, void* row);
 
+// The largest result of every row and panel, NaN where one of them is not a finite number:
+// values[r * stride + panel]. No results: none are wanted.
+struct PanelMaxima {
+  float* values = nullptr;
+  int64_t stride = 0;
+};
+
 // out[r * out_stride + n] = dot(W[n], row r) for every row and this worker's share of the panels.
 // No barrier inside; workers write disjoint columns. A row's results do not depend on n_rows, its
 // place among the rows, or n_workers, bit for bit.
@@ -82,6 +89,7 @@ void linear(Isa isa,
             float* out,
             int64_t out_stride,
             int worker,
-            int n_workers);
+            int n_workers,
+            PanelMaxima maxima = {});
 
 }  // namespace millrace::kernels

@@ -256,10 +256,20 @@ TEST_P(LinearOfType, worker_counts_do_not_change_a_bit) {
     // Rows lie apart, so a write past the last column shows.
     constexpr int64_t kStride = 300 + 9;
     std::vector<float> out(6 * kStride, -7.0f);
+    std::vector<float> maxima(6 * 10);  // of panels
     WorkerPool pool(n_workers);
     pool.run([&](int worker) {
-      linear(isa, weights, rows.row(0), 6, out.data(), kStride, worker, n_workers);
+      linear(isa,
+             weights,
+             rows.row(0),
+             6,
+             out.data(),
+             kStride,
+             worker,
+             n_workers,
+             {.values = maxima.data(), .stride = 10});
     });
+    EXPECT_TRUE(are_maxima(maxima, expected, 300));
     for (int64_t r = 0; r < 6; ++r) {
       ASSERT_EQ(0,
                 std::memcmp(&out[static_cast<size_t>(r * kStride)],

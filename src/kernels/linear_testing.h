@@ -1,6 +1,7 @@
 #pragma once
 // What the tests and the benchmark of the linear kernels share: made-up tensors, rows, references.
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -142,13 +143,32 @@ class ActivationRows {
   Buffer buffer_;
 };
 
-// The kernel of one tier on all panels.
+// maxima: as PanelMaxima for the results out [n_rows, n_out].
+inline bool are_maxima(const std::vector<float>& maxima,
+                       const std::vector<float>& out,
+                       int64_t n_out) {
+  const int64_t n_panels = (n_out + kPanelRows - 1) / kPanelRows;
+  for (int64_t i = 0; i < std::ssize(maxima); ++i) {
+    const int64_t first = i % n_panels * kPanelRows;
+    const auto begin = out.begin() + i / n_panels * n_out + first;
+    const auto end = begin + std::min<int64_t>(kPanelRows, n_out - first);
+    const bool is_finite = std::all_of(begin, end, [](float x) { return std::isfinite(x); });
+    const float maximum = maxima[static_cast<size_t>(i)];
+    if (is_finite ? maximum != *std::max_element(begin, end) : !std::isnan(maximum)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// The kernel of one tier on all panels, with a check of the maxima.
 inline std::vector<float> multiply(const KernelTable& table,
                                    const LinearWeights& weights,
                                    const ActivationRows& rows,
                                    int64_t first_row,
                                    int64_t n_rows) {
   std::vector<float> out(static_cast<size_t>(n_rows * weights.n_out()), -7.0f);
+  std::vector<float> maxima(static_cast<size_t>(n_rows * weights.n_panels()), -7.0f);
   const LinearJob job{
       .panels = reinterpret_cast<const uint8_t*>(weights.panels()),
       .panel_bytes = weights.panel_bytes(),
@@ -161,8 +181,11 @@ inline std::vector<float> multiply(const KernelTable& table,
       .n_rows = n_rows,
       .out = out.data(),
       .out_stride = weights.n_out(),
+      .maxima = maxima.data(),
+      .maxima_stride = weights.n_panels(),
   };
   table.linear[static_cast<int>(weights.format())][static_cast<int>(weights.rounding())](job);
+  MR_CHECK(are_maxima(maxima, out, weights.n_out()));
   return out;
 }
 

@@ -106,11 +106,14 @@ size_t ForwardPass::scratch_bytes() const {
   return bytes;
 }
 
-void ForwardPass::run(const Batch& batch, KvMemory& kv, std::span<float> logits) {
+void ForwardPass::run(const Batch& batch,
+                      KvMemory& kv,
+                      std::span<float> logits,
+                      std::span<float> maxima) {
   plan(batch);
   embed();
   for (int layer = 0; layer < spec_.n_layers; ++layer) run_layer(layer, kv);
-  run_head(logits);
+  run_head(logits, maxima);
 }
 
 // Flattens the batch. Tiles with the most work come first so that the last ones to finish are
@@ -309,11 +312,13 @@ void ForwardPass::attend(const LayerWeights& weights,
                    .scratch = scratch});
 }
 
-void ForwardPass::run_head(std::span<float> logits) {
+void ForwardPass::run_head(std::span<float> logits, std::span<float> maxima) {
   if (logit_rows_.empty()) return;
+  const kernels::PanelMaxima head_maxima{.values = maxima.empty() ? nullptr : maxima.data(),
+                                         .stride = weights_.head.n_panels()};
   project(
       static_cast<int>(logit_rows_.size()),
-      {{&weights_.head, logits.data(), weights_.head.n_out()}},
+      {{&weights_.head, logits.data(), weights_.head.n_out(), head_maxima}},
       [&](int64_t row, bool, float* values) {
         return normalise_row(
             logit_rows_[static_cast<size_t>(row)], weights_.output_norm, nullptr, false, values);
@@ -389,7 +394,8 @@ void ForwardPass::project(int n_rows,
                       projection.out,
                       projection.stride,
                       worker,
-                      pool_.size());
+                      pool_.size(),
+                      projection.maxima);
     }
   });
 }

@@ -37,7 +37,7 @@ class ForwardPass {
                                                      const ScratchSizes& sizes);
 
   // The batch has been checked (Model::forward).
-  void run(const Batch& batch, KvMemory& kv, std::span<float> logits);
+  void run(const Batch& batch, KvMemory& kv, std::span<float> logits, std::span<float> maxima);
 
   size_t scratch_bytes() const;
 
@@ -58,6 +58,7 @@ class ForwardPass {
     const kernels::LinearWeights* weights;
     float* out;
     int64_t stride;
+    kernels::PanelMaxima maxima = {};
   };
   // What one worker needs for itself; written before it is read within a phase.
   struct alignas(64) Workspace {
@@ -79,7 +80,7 @@ class ForwardPass {
   void embed();
   void run_layer(int layer, KvMemory& kv);
   void run_attention(int layer, KvMemory& kv);
-  void run_head(std::span<float> logits);
+  void run_head(std::span<float> logits, std::span<float> maxima);
   void store_keys(const LayerWeights& weights, int layer, KvMemory& kv, Tile tile, int kv_head);
   void attend(const LayerWeights& weights,
               int layer,

@@ -77,7 +77,14 @@ size_t Model::scratch_bytes() const {
   return state_->pass->scratch_bytes();
 }
 
-void Model::forward(const Batch& batch, KvMemory& kv, std::span<float> logits) {
+int64_t Model::n_head_panels(const ModelSpec& spec) {
+  return (spec.n_vocab + kernels::kPanelRows - 1) / kernels::kPanelRows;
+}
+
+void Model::forward(const Batch& batch,
+                    KvMemory& kv,
+                    std::span<float> logits,
+                    std::span<float> maxima) {
   const ModelSpec& spec = state_->spec;
   MR_CHECK(kv.format() == state_->format && kv.n_layers() == spec.n_layers &&
                kv.n_kv_heads() == spec.n_kv_heads,
@@ -115,7 +122,12 @@ void Model::forward(const Batch& batch, KvMemory& kv, std::span<float> logits) {
            logits.size(),
            n_logits,
            spec.n_vocab);
-  if (n_tokens > 0) state_->pass->run(batch, kv, logits);
+  MR_CHECK(maxima.empty() || maxima.size() == n_logits * static_cast<size_t>(n_head_panels()),
+           "[forward] room for {} maxima, wanted {} rows of {}",
+           maxima.size(),
+           n_logits,
+           n_head_panels());
+  if (n_tokens > 0) state_->pass->run(batch, kv, logits, maxima);
 }
 
 }  // namespace millrace

@@ -58,6 +58,8 @@ class Model {
   const ModelSpec& spec() const;
   kernels::Isa isa() const;
   PageFormat page_format() const;
+  int64_t n_head_panels() const { return n_head_panels(spec()); }
+  static int64_t n_head_panels(const ModelSpec& spec);  // of 32 logits, the last may be shorter
   int max_batch_tokens() const;
   // Packed weights, norms and, when not tied, the embedding table.
   size_t weight_bytes() const;
@@ -67,7 +69,12 @@ class Model {
   // Writes K and V of every token into the blocks and the wanted rows into logits
   // [sum of n_logits, n_vocab], in the order of the spans. A row depends on its own sequence's
   // tokens only: bit for bit the same in any batch, chunking and thread count.
-  void forward(const Batch& batch, KvMemory& kv, std::span<float> logits);
+  // maxima: empty, or room for [sum of n_logits, n_head_panels()]: the largest of every 32 logits
+  // of a row, NaN where one is not a finite number.
+  void forward(const Batch& batch,
+               KvMemory& kv,
+               std::span<float> logits,
+               std::span<float> maxima = {});
 
  private:
   Model();

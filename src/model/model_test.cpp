@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -56,7 +57,9 @@ class Session {
     size_t n_rows = 0;
     for (const Span& span : spans) n_rows += size_t(span.n_logits);
     std::vector<float> logits(n_rows * size_t(n_vocab()));
-    model_->forward({spans}, *kv_, logits);
+    std::vector<float> maxima(n_rows * size_t(model_->n_head_panels()));
+    model_->forward({spans}, *kv_, logits, maxima);
+    expect_maxima(logits, maxima);
     return logits;
   }
 
@@ -75,6 +78,15 @@ class Session {
   }
 
  private:
+  void expect_maxima(const std::vector<float>& logits, const std::vector<float>& maxima) const {
+    const auto n_panels = size_t(model_->n_head_panels());
+    for (size_t i = 0; i < maxima.size(); ++i) {
+      const auto row = logits.begin() + int64_t(i / n_panels) * n_vocab();
+      const auto begin = row + int64_t(i % n_panels) * 32;
+      EXPECT_EQ(maxima[i], *std::max_element(begin, std::min(begin + 32, row + n_vocab()))) << i;
+    }
+  }
+
   WorkerPool pool_;
   Buffer bytes_;
   std::unique_ptr<GgufFile> file_;

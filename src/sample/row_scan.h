@@ -23,6 +23,9 @@ struct RowScan {
   // infinite.
   bool (*block_maxima)(const float* logits, int64_t n, float* maxima);
 
+  // maxima[b] = the larger of pairs[2 b] and pairs[2 b + 1], for n of them; false if any is NaN.
+  bool (*pair_maxima)(const float* pairs, int64_t n, float* maxima);
+
   // Sum of exp((logit - largest) * inverse), float terms added up in double in a fixed order.
   // Blocks more than kNoiseSpan nats below the largest count as nothing; -inf does too.
   double (*sum_of_weights)(const float* logits, int64_t n, const float* maxima, ScanTemperature t);

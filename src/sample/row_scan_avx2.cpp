@@ -60,6 +60,7 @@ inline __attribute__((always_inline)) void philox8(NoiseKey key,
 
 }  // namespace
 
-const RowScan kRowScanAvx2 = {"avx2", block_maxima, sum_of_weights, at_least, contenders};
+const RowScan kRowScanAvx2 = {
+    "avx2", block_maxima, pair_maxima, sum_of_weights, at_least, contenders};
 
 }  // namespace millrace

@@ -86,6 +86,32 @@ static bool block_maxima(const float* logits, int64_t n, float* maxima) {
   return tail_poison == 0.0F;
 }
 
+static bool pair_maxima(const float* pairs, int64_t n, float* maxima) {
+  F4 poison = {};
+  int64_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    F4 low;
+    F4 high;
+    __builtin_memcpy(&low, pairs + 2 * i, sizeof low);
+    __builtin_memcpy(&high, pairs + 2 * i + 4, sizeof high);
+    const F4 even = __builtin_shufflevector(low, high, 0, 2, 4, 6);
+    const F4 odd = __builtin_shufflevector(low, high, 1, 3, 5, 7);
+    poison += even * 0.0F;
+    poison += odd * 0.0F;
+    const F4 larger = even > odd ? even : odd;
+    __builtin_memcpy(maxima + i, &larger, sizeof larger);
+  }
+  float tail_poison = 0;
+  for (; i < n; ++i) {
+    tail_poison += pairs[2 * i] * 0.0F + pairs[2 * i + 1] * 0.0F;
+    maxima[i] = pairs[2 * i] > pairs[2 * i + 1] ? pairs[2 * i] : pairs[2 * i + 1];
+  }
+  for (int lane = 0; lane < 4; ++lane) {
+    tail_poison += poison[lane];
+  }
+  return tail_poison == 0.0F;
+}
+
 // The count logits from p on, filled up with -inf in room when the row ends before.
 static inline __attribute__((always_inline)) const float* padded(const float* p,
                                                                  int64_t left,

@@ -30,6 +30,7 @@ void philox8(NoiseKey key, uint32_t stream, uint32_t group, I8* words) {
 
 }  // namespace
 
-const RowScan kRowScanPortable = {"portable", block_maxima, sum_of_weights, at_least, contenders};
+const RowScan kRowScanPortable = {
+    "portable", block_maxima, pair_maxima, sum_of_weights, at_least, contenders};
 
 }  // namespace millrace

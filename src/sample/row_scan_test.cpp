@@ -7,6 +7,7 @@
 #include <limits>
 #include <random>
 #include <set>
+#include <utility>
 #include <vector>
 
 namespace millrace {
@@ -49,6 +50,24 @@ TEST(RowScan, block_maxima_are_the_maxima_of_64_logits) {
       const auto begin = row.begin() + static_cast<int64_t>(b * 64);
       const auto end = row.begin() + std::min<int64_t>(n, static_cast<int64_t>(b * 64 + 64));
       EXPECT_EQ(maxima[b], *std::max_element(begin, end));
+    }
+  }
+}
+
+TEST(RowScan, pair_maxima_are_those_of_two_and_notice_nan) {
+  for (const int64_t n : kSizes) {
+    std::vector<float> pairs = random_row(2 * n, 5, 8);
+    for (const RowScan* scan : available_scans()) {
+      std::vector<float> maxima(static_cast<size_t>(n));
+      EXPECT_TRUE(scan->pair_maxima(pairs.data(), n, maxima.data()));
+      for (size_t i = 0; i < maxima.size(); ++i) {
+        EXPECT_EQ(maxima[i], std::max(pairs[2 * i], pairs[2 * i + 1]));
+      }
+      for (const size_t at : {size_t{0}, pairs.size() / 2, pairs.size() - 1}) {
+        const float good = std::exchange(pairs[at], std::numeric_limits<float>::quiet_NaN());
+        EXPECT_FALSE(scan->pair_maxima(pairs.data(), n, maxima.data()));
+        pairs[at] = good;
+      }
     }
   }
 }

@@ -48,6 +48,7 @@ struct Sampler::Row {
   int64_t n_blocks = 0;
   float largest = 0;
   double temperature = 1;
+  double sum_of_weights = 0;  // at temperature 1, of the row as it is; 0: not known
 
   double tempered(float logit) const { return static_cast<double>(logit) / temperature; }
   double nats_below_best(float logit) const { return tempered(largest) - tempered(logit); }
@@ -82,7 +83,7 @@ bool Sampler::ranks_before(const Candidate& a, const Candidate& b) {
 
 Result<SampledToken> Sampler::sample(const SampleInput& input) {
   Row row;
-  if (auto opened = open(input.logits, row); !opened) {
+  if (auto opened = open(input.logits, input.panel_maxima, row); !opened) {
     return propagate(opened);
   }
   SampledToken sampled;
@@ -102,9 +103,12 @@ Result<SampledToken> Sampler::sample(const SampleInput& input) {
   return sampled;
 }
 
-Result<SampledToken> Sampler::score(std::span<const float> logits, TokenId token, int n_top) {
+Result<SampledToken> Sampler::score(std::span<const float> logits,
+                                    std::span<const float> panel_maxima,
+                                    TokenId token,
+                                    int n_top) {
   Row row;
-  if (auto opened = open(logits, row); !opened) {
+  if (auto opened = open(logits, panel_maxima, row); !opened) {
     return propagate(opened);
   }
   const double log_sum = find_log_sum(row);
@@ -113,13 +117,15 @@ Result<SampledToken> Sampler::score(std::span<const float> logits, TokenId token
                       .top = find_top(row, n_top, log_sum)};
 }
 
-Result<void> Sampler::open(std::span<const float> logits, Row& row) {
+Result<void> Sampler::open(std::span<const float> logits,
+                           std::span<const float> panel_maxima,
+                           Row& row) {
   MR_CHECK(!logits.empty());
   row.logits = logits;
   row.n_blocks = (row.size() + kScanBlock - 1) / kScanBlock;
   maxima_.resize(static_cast<size_t>(row.n_blocks));
   changed_.clear();
-  if (!scan_.block_maxima(logits.data(), row.size(), maxima_.data())) {
+  if (!find_maxima(row, panel_maxima)) {
     return fail(ErrorCode::kInternal,
                 "[sample] the model gave a logit that is not a finite number");
   }
@@ -127,11 +133,33 @@ Result<void> Sampler::open(std::span<const float> logits, Row& row) {
   return {};
 }
 
+// False if a logit is not a finite number.
+bool Sampler::find_maxima(const Row& row, std::span<const float> panel_maxima) {
+  if (panel_maxima.empty()) {
+    return scan_.block_maxima(row.logits.data(), row.size(), maxima_.data());
+  }
+  const int64_t n_whole = row.size() / kScanBlock;
+  MR_CHECK(std::ssize(panel_maxima) >= 2 * n_whole,
+           "{} maxima of 32 for {} logits",
+           panel_maxima.size(),
+           row.size());
+  const bool is_finite = scan_.pair_maxima(panel_maxima.data(), n_whole, maxima_.data());
+  if (n_whole == row.n_blocks) {
+    return is_finite;
+  }
+  // A panel of the last block may hold logits that are cut off.
+  const int64_t begin = n_whole * kScanBlock;
+  return scan_.block_maxima(row.logits.data() + begin,
+                            row.size() - begin,
+                            &maxima_[static_cast<size_t>(n_whole)]) &&
+         is_finite;
+}
+
 // log of the sum of exp(logit) over the row.
-double Sampler::find_log_sum(const Row& row) {
-  const double sum = scan_.sum_of_weights(
+double Sampler::find_log_sum(Row& row) {
+  row.sum_of_weights = scan_.sum_of_weights(
       row.logits.data(), row.size(), maxima_.data(), {.largest = row.largest, .inverse = 1});
-  return static_cast<double>(row.largest) + std::log(sum);
+  return static_cast<double>(row.largest) + std::log(row.sum_of_weights);
 }
 
 std::vector<TopLogprob> Sampler::find_top(const Row& row, int n_top, double log_sum) {
@@ -175,6 +203,7 @@ Result<void> Sampler::shape(const SampleInput& input, Row& row) {
   }
   if (!input.mask.empty() || !changed_.empty()) {
     refresh_maxima(row, !input.mask.empty());
+    row.sum_of_weights = 0;
   }
   if (row.largest == kMinusInfinity) {
     return fail(ErrorCode::kInternal, "[sample] mask and bans leave no token to draw");
@@ -385,9 +414,12 @@ void Sampler::gather_typical(const Row& row, double typical_p) {
 
 // Top-p over the whole row: looks at ever more of its head until that holds the mass.
 void Sampler::gather_top_p(const Row& row, double top_p) {
-  const double target =
-      top_p *
-      scan_.sum_of_weights(row.logits.data(), row.size(), maxima_.data(), row.scan_temperature());
+  const bool is_known = row.temperature == 1 && row.sum_of_weights > 0;
+  const double sum =
+      is_known ? row.sum_of_weights
+               : scan_.sum_of_weights(
+                     row.logits.data(), row.size(), maxima_.data(), row.scan_temperature());
+  const double target = top_p * sum;
   for (const double nats : {4.0, 8.0, 16.0, kNoiseSpan}) {
     gather(row, row.logit_below_best(nats));
     weigh(row);

@@ -20,6 +20,9 @@ namespace millrace {
 struct SampleInput {
   std::span<float> logits =
       {};  // [n_vocab of the tokenizer]: head rows beyond it are cut off; scratch
+  // The largest of every 32 logits, NaN where one of them is not a finite number, as the head left
+  // them; those of tokens that are cut off may count. Empty: they are looked for.
+  std::span<const float> panel_maxima = {};
   const SamplingParams* params = nullptr;
   const TokenHistory* history = nullptr;  // may be null when no penalty is set
   uint64_t seed = 0;
@@ -52,7 +55,10 @@ class Sampler {
 
   // The log probability of a given token, and the n_top best, of a raw row: prompt log
   // probabilities. kInternal as above.
-  Result<SampledToken> score(std::span<const float> logits, TokenId token, int n_top);
+  Result<SampledToken> score(std::span<const float> logits,
+                             std::span<const float> panel_maxima,
+                             TokenId token,
+                             int n_top);
 
  private:
   struct Candidate {
@@ -68,8 +74,9 @@ class Sampler {
 
   static bool ranks_before(const Candidate& a, const Candidate& b);
 
-  Result<void> open(std::span<const float> logits, Row& row);
-  double find_log_sum(const Row& row);
+  Result<void> open(std::span<const float> logits, std::span<const float> panel_maxima, Row& row);
+  bool find_maxima(const Row& row, std::span<const float> panel_maxima);
+  double find_log_sum(Row& row);
   std::vector<TopLogprob> find_top(const Row& row, int n_top, double log_sum);
   float raw_logit(const Row& row, TokenId token) const;
 

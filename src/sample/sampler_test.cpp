@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <optional>
 #include <random>
 
 #include "sample/reference_sampler.h"
@@ -84,12 +85,19 @@ TEST(Sampler, a_row_with_nan_or_infinity_is_an_error_and_never_a_token) {
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(),
                           std::numeric_limits<float>::infinity(),
                           -std::numeric_limits<float>::infinity()}) {
-    std::vector<float> row(100, 0);
-    row[37] = bad;
-    const auto sampled = sampler.sample({.logits = row, .params = &params});
-    ASSERT_FALSE(sampled);
-    EXPECT_EQ(sampled.error().code, ErrorCode::kInternal);
-    EXPECT_FALSE(sampler.score(row, 0, 3));
+    for (const size_t at : {37, 90}) {
+      std::vector<float> row(100, 0);
+      row[at] = bad;
+      std::vector<float> of_panels(4, 0);
+      of_panels[at / 32] = std::numeric_limits<float>::quiet_NaN();
+      for (const std::span<const float> maxima : {std::span<float>(), std::span(of_panels)}) {
+        const auto sampled =
+            sampler.sample({.logits = row, .panel_maxima = maxima, .params = &params});
+        ASSERT_FALSE(sampled);
+        EXPECT_EQ(sampled.error().code, ErrorCode::kInternal);
+        EXPECT_FALSE(sampler.score(row, maxima, 0, 3));
+      }
+    }
   }
 }
 
@@ -161,7 +169,7 @@ TEST(Sampler, logprobs_are_those_of_the_model_before_any_shaping) {
     EXPECT_EQ(sampled->top[i].token, order[i]);
     EXPECT_NEAR(sampled->top[i].logprob, row[static_cast<size_t>(order[i])] - std::log(sum), 2e-6);
   }
-  const auto scored = sampler.score(row, 7, 5);
+  const auto scored = sampler.score(row, {}, 7, 5);
   ASSERT_TRUE(scored);
   EXPECT_NEAR(scored->logprob, row[7] - std::log(sum), 2e-6);
   EXPECT_EQ(scored->top[0].token, order[0]);
@@ -172,7 +180,7 @@ SamplingParams random_params(std::mt19937& random, int32_t n_vocab) {
     return std::uniform_real_distribution<float>(low, high)(random);
   };
   SamplingParams params;
-  params.temperature = random() % 8 == 0 ? 0 : uniform(0.05F, 2.5F);
+  params.temperature = random() % 8 == 0 ? 0 : random() % 4 == 0 ? 1 : uniform(0.05F, 2.5F);
   if (random() % 2 == 0) {
     params.top_k = static_cast<int32_t>(random() % 2 == 0 ? random() % 51 : random() % 2'001) - 1;
   }
@@ -197,6 +205,24 @@ SamplingParams random_params(std::mt19937& random, int32_t n_vocab) {
         {i * 3 + static_cast<TokenId>(random() % 3) % n_vocab, uniform(-10, 10)});
   }
   return params;
+}
+
+// What the head says of a row, with rows of its own behind the vocabulary.
+std::vector<float> head_maxima(std::mt19937& random, std::vector<float> row) {
+  for (size_t n_more = random() % 100; n_more > 0; --n_more) {
+    row.push_back(std::normal_distribution<float>(50, 50)(random));
+  }
+  std::vector<float> maxima;
+  for (size_t begin = 0; begin < row.size(); begin += 32) {
+    const auto first = row.begin() + static_cast<int64_t>(begin);
+    const auto last = row.begin() + static_cast<int64_t>(std::min(row.size(), begin + 32));
+    maxima.push_back(*std::max_element(first, last));
+  }
+  return maxima;
+}
+
+bool is_same_logprob(const TopLogprob& a, const TopLogprob& b) {
+  return a.token == b.token && a.logprob == b.logprob;
 }
 
 TEST(Sampler, equals_the_definition_over_random_rows_and_parameters) {
@@ -235,15 +261,26 @@ TEST(Sampler, equals_the_definition_over_random_rows_and_parameters) {
     const ReferenceSampler reference(input);
     const TokenId expected = reference.draw(input.seed, input.position);
     n_drawn_beyond_best += expected != reference.survivors().front() ? 1 : 0;
+    input.n_logprobs = static_cast<int>(random() % 4) - 1;
+    const std::vector<float> maxima = head_maxima(random, row);
+    std::optional<SampledToken> first;
     for (Sampler* sampler : {&fast, &portable}) {
-      std::vector<float> scratch = row;
-      input.logits = scratch;
-      const auto sampled = sampler->sample(input);
-      ASSERT_TRUE(sampled) << sampled.error().message;
-      ASSERT_EQ(sampled->token, expected)
-          << "round " << round << " n " << n << " temperature " << params.temperature << " top_k "
-          << params.top_k << " top_p " << params.top_p << " min_p " << params.min_p << " typical "
-          << params.typical_p;
+      for (const bool has_maxima : {false, true}) {
+        std::vector<float> scratch = row;
+        input.logits = scratch;
+        input.panel_maxima = has_maxima ? std::span(maxima) : std::span<const float>();
+        const auto sampled = sampler->sample(input);
+        ASSERT_TRUE(sampled) << sampled.error().message;
+        ASSERT_EQ(sampled->token, expected)
+            << "round " << round << " n " << n << " temperature " << params.temperature << " top_k "
+            << params.top_k << " top_p " << params.top_p << " min_p " << params.min_p << " typical "
+            << params.typical_p << (has_maxima ? " with maxima" : "");
+        if (first) {
+          EXPECT_EQ(sampled->logprob, first->logprob);
+          EXPECT_TRUE(std::ranges::equal(sampled->top, first->top, is_same_logprob));
+        }
+        first = *sampled;
+      }
     }
   }
   EXPECT_GT(n_drawn_beyond_best, 500);

@@ -17,7 +17,8 @@ DraftModel::DraftModel(std::unique_ptr<Model> model,
       kv_(std::move(kv)),
       workers_(workers),
       n_vocab_(n_vocab),
-      row_stride_(model_->spec().n_vocab) {
+      row_stride_(model_->spec().n_vocab),
+      n_panels_(model_->n_head_panels()) {
   passes_.reserve(64);
   uses_.resize(static_cast<size_t>(kv_.n_blocks()), BlockUse::kNone);
   MR_CHECK(n_vocab > 0 && n_vocab <= row_stride_, "vocabulary {} row {}", n_vocab, row_stride_);
@@ -119,6 +120,8 @@ void DraftModel::draw(std::span<DraftTask> tasks) {
       const auto sampled = samplers_[static_cast<size_t>(worker)].sample(
           {.logits = std::span(logits_).subspan(static_cast<size_t>(i * row_stride_),
                                                 static_cast<size_t>(n_vocab_)),
+           .panel_maxima = std::span(maxima_).subspan(static_cast<size_t>(i * n_panels_),
+                                                      static_cast<size_t>(n_panels_)),
            .params = task.params,
            .history = task.history,
            .seed = task.seed,
@@ -170,13 +173,15 @@ void DraftModel::forward_active(std::span<DraftTask> tasks, int64_t round) {
   }
   model_->forward({.spans = spans_},
                   kv_,
-                  std::span(logits_).first(active_.size() * static_cast<size_t>(row_stride_)));
+                  std::span(logits_).first(active_.size() * static_cast<size_t>(row_stride_)),
+                  std::span(maxima_).first(active_.size() * static_cast<size_t>(n_panels_)));
 }
 
 void DraftModel::draft(std::span<DraftTask> tasks) {
   passes_.clear();
   catch_up(tasks);
   logits_.resize(tasks.size() * static_cast<size_t>(row_stride_));
+  maxima_.resize(tasks.size() * static_cast<size_t>(n_panels_));
   latest_.resize(tasks.size());
   active_.clear();
   for (size_t i = 0; i < tasks.size(); ++i) {

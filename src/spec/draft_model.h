@@ -80,8 +80,10 @@ class DraftModel {
   WorkerPool& workers_;
   int32_t n_vocab_;
   int64_t row_stride_;
+  int64_t n_panels_;
   std::vector<Sampler> samplers_;  // one a worker
   std::vector<float> logits_;      // [tasks, row_stride]
+  std::vector<float> maxima_;      // [tasks, n_panels], of the logits
   std::vector<Span> spans_;
   std::vector<Span> behind_;     // of catch_up()
   std::vector<BlockUse> uses_;   // of every block, by the spans in behind_

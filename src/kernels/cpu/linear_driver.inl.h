@@ -124,6 +124,28 @@ MR_INLINE void tile_rows(typename Format::Block& block, const TileRows& tile, in
   tile_evenly<V, Format, true>(block, tile, n_rows);
 }
 
+// The largest of n results; NaN if one of them is not a finite number.
+template <class V>
+MR_INLINE float largest_result(const float* x, int n) {
+  if (n < kPanelRows) {
+    float largest = x[0];
+    float poison = 0;  // x * 0 is 0, or NaN
+    for (int i = 0; i < n; ++i) {
+      largest = x[i] > largest ? x[i] : largest;
+      poison += x[i] * 0.0f;
+    }
+    return largest + poison;
+  }
+  auto largest = V::load(x);
+  auto poison = V::mul(largest, V::zero());
+  MR_UNROLL for (int i = V::kWidth; i < kPanelRows; i += V::kWidth) {
+    const auto values = V::load(x + i);
+    largest = V::max(largest, values);
+    poison = V::add(poison, V::mul(values, V::zero()));
+  }
+  return V::max_lane(largest) + V::sum(poison);
+}
+
 // n_rows <= kMaxPassRows activation rows by one panel.
 template <class V, class Format>
 void multiply_panel(const LinearJob& job, int64_t panel, int64_t row, int n_rows) {
@@ -156,6 +178,9 @@ void multiply_panel(const LinearJob& job, int64_t panel, int64_t row, int n_rows
     }
     if (i < n_valid) {
       V::store_partial(out + i, V::load(from + i), n_valid - i);
+    }
+    if (job.maxima != nullptr) {
+      job.maxima[(row + r) * job.maxima_stride + panel] = largest_result<V>(from, n_valid);
     }
   }
 }
