@@ -59,6 +59,12 @@ class Sequence {
     store(token);
   }
 
+  // All values become x.
+  void level(float x) {
+    std::fill(v_.begin(), v_.end(), x);
+    for (int t = 0; t < int(v_.size()) / format_.head_dim; ++t) store(t);
+  }
+
   std::vector<float> attend(const std::vector<float>& q,
                             int64_t position,
                             int n_tokens,
@@ -264,6 +270,15 @@ TEST_P(Attention, large_scores_neither_overflow_nor_vanish) {
   const auto got = sequence.attend(q, 128, 2, 2);
   const auto want = sequence.oracle(q, 128, 2, 2);
   for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-4);
+}
+
+TEST_P(Attention, weights_add_up_to_one) {
+  const KvType type = GetParam().type;
+  Sequence sequence(*table_, type, 16, 1200, 5);
+  sequence.level(1.5f);
+  const auto got = sequence.attend(random_queries(32, 16, 6), 1184, 16, 2);
+  // Those of int8 pages are rounded behind the sum.
+  for (const float x : got) EXPECT_NEAR(x, 1.5f, type == KvType::kInt8 ? 1e-3 : 3e-6);
 }
 
 std::string case_name(const testing::TestParamInfo<Case>& info) {
