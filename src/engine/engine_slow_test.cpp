@@ -171,7 +171,7 @@ void play(TestEngine& rig,
     clients.erase(clients.begin() + static_cast<std::ptrdiff_t>(i));
   };
   for (int n_asked = 0; n_asked < 300 && !testing::Test::HasFatalFailure();) {
-    // Some come one by one and some together, so that blocks run out however fast they are answered.
+    // Some come one by one and some together, so that blocks run out on any machine.
     const uint64_t n_coming = random() % 2 == 0 ? 0 : random() % 4 == 0 ? 1 + random() % 12 : 1;
     for (uint64_t i = 0; i < n_coming && clients.size() < kMaxLive; ++i) {
       const auto timeout_ms = static_cast<int64_t>(random() % 10 == 0 ? 1 + random() % 20 : 0);
