@@ -238,7 +238,7 @@ TEST(EngineFuzzSlow, answers_survive_five_minutes_of_everything) {
     const std::string drafts[] = {"", rounded.path(), model.path()};
     const std::string& draft = drafts[random() % 3];
     const uint64_t n_caches = draft.empty() ? 1 : 2;  // a draft model's blocks are as large
-    options.kv_memory = (9 + random() % 20) * n_caches * static_cast<uint64_t>(block_bytes);
+    options.kv_memory = (9 + random() % 8) * n_caches * static_cast<uint64_t>(block_bytes);
     TestEngine rig(model.path(), options, draft);
     play(rig, questions, random, all);
     ASSERT_FALSE(HasFailure()) << "seed " << first_seed << ", round " << round;
