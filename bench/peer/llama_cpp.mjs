@@ -15,7 +15,7 @@ const llama = await getLlama({
 const model = await llama.loadModel({ modelPath });
 const context = await model.createContext({
   contextSize: Math.max(promptTokens, depth) + tokens + 64, batchSize: 512, threads, sequences: nSequences,
-  flashAttention: true,
+  flashAttention: true,  // as llama-server does where it can; a quantised KV cache needs it
   ...(kvType && { experimentalKvCacheKeyType: kvType, experimentalKvCacheValueType: kvType }),
 });
 const sequences = Array.from({ length: nSequences }, () => context.getSequence());
@@ -23,15 +23,14 @@ const size = model.fileInfo.metadata.tokenizer.ggml.tokens.length;
 const random = (n) => Array.from({ length: n }, () => Math.floor(Math.random() * size));
 const seconds = () => performance.now() / 1e3;
 
-// When the first and the last of n + 1 generated tokens came.
+// When each of n + 1 generated tokens came.
 async function decode(sequence, prompt, n) {
-  let begin = 0;
-  let produced = 0;
+  const came = [];
   for await (const _ of sequence.evaluate(prompt, { temperature: 0, yieldEogToken: true })) {
-    if (produced++ === 0) begin = seconds();
-    if (produced > n) break;
+    came.push(seconds());
+    if (came.length > n) break;
   }
-  return { begin, end: seconds() };
+  return { came };
 }
 
 await decode(sequences[0], random(16), 2);
@@ -50,9 +49,11 @@ if (tokens > 0) {
     if (depth > 1) await sequence.evaluateWithoutGeneratingNewTokens(random(depth - 1));
   }
   const times = await Promise.all(sequences.map((sequence) => decode(sequence, random(1), tokens)));
-  const begin = Math.min(...times.map((time) => time.begin));
-  const end = Math.max(...times.map((time) => time.end));
-  speed = nSequences * tokens / (end - begin);
+  // While all of them decode.
+  const begin = Math.max(...times.map(({ came }) => came[0]));
+  const end = Math.min(...times.map(({ came }) => came.at(-1)));
+  const n = times.flatMap(({ came }) => came.filter((at) => at > begin && at <= end)).length;
+  speed = n / (end - begin);
 }
 console.log(JSON.stringify({ prefill, decode: speed }));
 await context.dispose();

@@ -2,7 +2,7 @@
 // time to the first token, between tokens. Lengths are drawn log-uniformly, the same in every run.
 //
 //   node bench/serving/mixed_load.mjs MILLRACE MODEL [--requests 64] [--at-once 16] [--rounds 1] [--threads N]
-//                                     [--prompts 80:820] [--answers 16:140] [--no-alone]
+//                                     [--prompts 80:820] [--answers 16:140] [--step-ms 0] [--no-alone]
 import { parseArgs } from 'node:util';
 import { Server, freshTokens, median, percentile } from './server.mjs';
 
@@ -15,12 +15,13 @@ const { values, positionals: [millrace, model] } = parseArgs({
     threads: { type: 'string', default: '0' },
     prompts: { type: 'string', default: '80:820' },
     answers: { type: 'string', default: '16:140' },
+    'step-ms': { type: 'string', default: '0' },
     'no-alone': { type: 'boolean', default: false },
   },
 });
 if (!model) {
   console.error('usage: node mixed_load.mjs MILLRACE MODEL [--requests 64] [--at-once 16] [--rounds 1] [--threads N] ' +
-    '[--prompts 80:820] [--answers 16:140] [--no-alone]');
+    '[--prompts 80:820] [--answers 16:140] [--step-ms 0] [--no-alone]');
   process.exit(1);
 }
 let state = 1;
@@ -36,7 +37,8 @@ const promptTokens = sum(lengths.map(({ prompt }) => prompt));
 const answerTokens = sum(lengths.map(({ answer }) => answer));
 
 const server = await Server.start(
-  millrace, model, '-t', values.threads, '--speculate', 'off', '--no-prefix-cache');
+  millrace, model, '-t', values.threads, '--speculate', 'off', '--no-prefix-cache',
+  '--max-step-ms', values['step-ms']);
 
 async function run(atOnce) {
   const start = performance.now();

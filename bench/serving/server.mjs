@@ -22,7 +22,9 @@ export class Server {
     server.process = spawn(
       millrace, ['serve', model, '--port', '0', '--port-file', portFile, ...options],
       { stdio: ['ignore', 'ignore', 'inherit'] });
-    process.on('exit', () => server.process.kill());  // when a bench fails
+    const kill = () => server.process.kill();  // when a bench fails
+    process.on('exit', kill);
+    server.process.on('exit', () => process.off('exit', kill));
     server.exited = new Promise((resolve) => { server.process.on('exit', resolve); });
     let startError;
     server.process.on('error', (error) => { startError = error; });
@@ -64,18 +66,22 @@ export class Server {
     });
     if (response.status !== 200) throw new Error(await response.text());
     const came = [];
+    const chunks = [];
     let text = '';
     try {
       for await (const bytes of response.body) {
-        came.push(seconds());
         text += Buffer.from(bytes).toString();
+        const events = text.split('\n\n');
+        text = events.pop();
+        for (const event of events.filter((line) => line.startsWith('data: {'))) {
+          chunks.push(JSON.parse(event.slice(6)));
+          if (chunks.at(-1).choices.length > 0) came.push(seconds());
+        }
       }
     } catch (error) {
       if (!signal?.aborted) throw error;
       return { first: came[0], came };
     }
-    const chunks = text.split('\n').filter((line) => line.startsWith('data: {'))
-      .map((line) => JSON.parse(line.slice(6)));
     return { first: came[0], came, whole: seconds(), usage: chunks.at(-1).usage };
   }
 }

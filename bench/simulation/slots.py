@@ -10,6 +10,7 @@ shared. The window is by default the longest request of the trace.
 import argparse
 import json
 import statistics
+import sys
 
 
 def main():
@@ -20,14 +21,16 @@ def main():
     parser.add_argument("--block-tokens", type=int, default=64)
     options = parser.parse_args()
     with open(options.trace) as lines:
-        requests = [json.loads(line) for line in lines]
+        requests = [json.loads(line) for line in lines if line.strip()]
     lengths = [request["input_length"] + request["output_length"] for request in requests]
     window = options.window or max(lengths)
-    lengths = [length for length in lengths if length <= window]
 
     def paged(length):
         return -(-length // options.block_tokens) * options.block_tokens
 
+    lengths = [length for length in lengths if length <= window and paged(length) <= options.kv_tokens]
+    if not lengths:
+        sys.exit("no request fits")
     counts = []
     end, used = 0, 0
     for length in lengths:
@@ -38,6 +41,8 @@ def main():
             break
         counts.append(end - len(counts))
         used -= paged(length)
+    if not counts:
+        sys.exit("all requests of the trace fit at once")
     slots = options.kv_tokens // window
     print(f"{len(lengths)} requests of {min(lengths)} to {max(lengths)} tokens, median "
           f"{statistics.median(lengths):.0f}; memory for {options.kv_tokens} tokens")

@@ -178,7 +178,16 @@ Result<BenchOptions> fit_window(BenchOptions options, int64_t window) {
     shrink("--tokens", options.n_generate, window - 2);
     const int64_t n_waiting =
         options.n_sequences > 1 ? max_steps_of_prompts(options.depth, options.n_sequences) : 0;
-    shrink("--depth", options.depth, window - options.n_generate - 1 - n_waiting);
+    const int64_t room = window - options.n_generate - 1 - n_waiting;
+    if (room < 1) {
+      return fail(
+          ErrorCode::kInvalidArgument,
+          "a window of {} tokens leaves no room for {} sequences of {} tokens (--sequences)",
+          window,
+          options.n_sequences,
+          options.n_generate);
+    }
+    shrink("--depth", options.depth, room);
   }
   return options;
 }
@@ -333,6 +342,7 @@ Result<int> bench_speculate(const BenchOptions& options, ModelFiles files) {
   Metrics metrics;
   EngineOptions base;
   base.max_sequences = options.n_sequences;
+  base.max_waiting = std::max(base.max_waiting, options.n_sequences);  // all are submitted at once
   base.has_prefix_cache = false;
   base.warms_up = true;
   DraftOptions draft = options.draft;
@@ -380,8 +390,10 @@ Result<int> bench(BenchOptions asked) {
   Metrics metrics;
   EngineOptions base;
   base.max_sequences = asked.n_sequences;
-  base.fills_steps = true;
-  base.max_drafts = 0;  // every token is to be computed
+  base.max_waiting = std::max(base.max_waiting, asked.n_sequences);  // all are submitted at once
+  base.fills_steps =
+      asked.n_sequences > 1;  // their prompts end soon; one is computed as serve does
+  base.max_drafts = 0;        // every token is to be computed
   base.has_prefix_cache = false;
   base.warms_up = true;
   auto started = start_engine(std::move(*files), asked.model, std::move(base), metrics);

@@ -86,6 +86,12 @@ Result<void> add_line(Measurements& found, std::string_view text) {
     }
     values[i] = *value;
   }
+  const Value* sequences = line->find("sequences");  // older versions measured one
+  if (sequences != nullptr && sequences->is_int() && sequences->as_int() != 1) {
+    return fail(ErrorCode::kInvalidArgument,
+                "expected a measurement of one sequence, got one of {}",
+                sequences->as_int());
+  }
   const auto [n_threads, weight_bytes, n_prompt, prefill, depth, n_tokens, decode] = values;
   const std::string source = fmt::format("{} ({}, {} KV, {}, {})",
                                          line->string_or("model", "?"),

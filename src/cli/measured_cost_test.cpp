@@ -110,6 +110,8 @@ TEST(FitCost, says_what_it_needs) {
       {bench_lines(kCost, {{512, 0, 64}, {600, 0, 64}}), "got 2 and 1"},
       {whole + "{}",
        "line 3: expected what millrace bench MODEL --json prints, with a number threads"},
+      {whole.substr(0, whole.find('}')) + R"(,"sequences":3})",
+       "line 1: expected a measurement of one sequence, got one of 3"},
       {"x", "line 1: [json]"},
       {whole + bench_line(kCost, {512, 0, 64}, 1, "other"),
        "line 3: expected a measurement of m (1.0 MiB, bf16 KV, 2 threads, avx2), as the lines "

@@ -27,8 +27,7 @@ void SchedulingOptions::declare(OptionSet& options, const char* keys) {
   options.add("--fair",
               is_fair,
               fmt::format("Share the machine between {} by tokens, however much each has waiting "
-                          "(up to --max-waiting together); a request's priority counts among "
-                          "those of its key",
+                          "(up to --max-waiting together)",
                           keys)
                   .c_str());
   options.add("--no-prefix-cache",

@@ -45,14 +45,15 @@ JsonObject quantiles(const Latencies& latencies) {
 std::string keys_text(const std::vector<KeyReport>& keys) {
   constexpr size_t kMostLines = 20;
   std::string text = fmt::format(
-      "{:20} {:>11} {:>11} {:>11} {:>11}\n", "key", "requests", "finished", "good", "mean TTFT");
+      "{:20} {:>11} {:>11} {:>11} {:>11}\n", "key", "requests", "finished", "good", "mean ms");
   for (const KeyReport& key : std::span(keys).first(std::min(keys.size(), kMostLines))) {
-    text += fmt::format("  {:18} {:11} {:11} {:11} {:11.1f}\n",
-                        printable_line(key.key),
-                        key.n_requests,
-                        key.n_finished,
-                        key.n_good,
-                        1e3 * key.mean_first_token());
+    text +=
+        fmt::format("  {:18} {:11} {:11} {:11} {:>11}\n",
+                    printable_line(key.key),
+                    key.n_requests,
+                    key.n_finished,
+                    key.n_good,
+                    key.n_started > 0 ? fmt::format("{:.1f}", 1e3 * key.mean_first_token()) : "-");
   }
   return keys.size() > kMostLines
              ? text + fmt::format("  and {} more (--json)\n", keys.size() - kMostLines)

@@ -364,6 +364,7 @@ wait $! || fail "serve: status $?: $(cat log)"
 grep -q 'listening on http://127.0.0.1:' log || fail "serve --host localhost: $(cat log)"
 grep -q -- '--max-connections 1024 needs more files open than the 200' log || fail "serve with few descriptors: $(cat log)"
 "$millrace" bench demo -p 32 -n 4 -r 1 -t 1 --json | /usr/bin/python3 -m json.tool >/dev/null || fail "bench"
+expect_error 'leaves no room for 64 sequences of 8 tokens' bench demo -p 0 -n 8 --sequences 64 --max-model-len 64
 "$millrace" bench demo -p 0 -d 100 -n 8 --sequences 3 -r 1 -t 1 >bench.txt || fail "bench --sequences"
 grep -q '8 tokens after   100 .* tokens/s of 3 sequences' bench.txt || fail "bench --sequences: $(cat bench.txt)"
 expect_error '40 sequences of 1161 tokens (--sequences) do not fit' bench demo -p 0 -d 1000 -n 160 --sequences 40 -r 1 --kv-memory 8

@@ -1,6 +1,6 @@
 #pragma once
 // AVX-512 (F, BW, VL, DQ, VNNI) registers as the kernels see them; 16 floats or 32-bit
-// integers a register. See isa_scalar.h for what each function means. Only for kernels_avx512.cpp.
+// integers a register. See isa_scalar.h for what each function means. Only for AVX-512 units.
 // Integer registers are GNU vectors: gcc 12 keeps arrays of __m512i on the stack.
 
 #include <immintrin.h>

@@ -1,6 +1,5 @@
 #pragma once
-// AVX-512 registers with the dot products of BF16 pairs. See isa_scalar.h for what each function
-// means. Only for kernels_avx512_bf16.cpp.
+// AVX-512 registers with the dot products of BF16 pairs. Only for units compiled for them.
 //
 // Both instructions take denormals for zero and give zero for them, whatever MXCSR says.
 
