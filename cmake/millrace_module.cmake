@@ -29,6 +29,18 @@ function(millrace_module)
   endif()
   target_include_directories(${library} ${scope} ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${library} ${scope} millrace_options ${ARG_DEPENDS} ${ARG_LIBRARIES})
+  # Not in the other presets: there a unit that lacks an include is to fail.
+  if(sources AND MILLRACE_SANITIZE)
+    if(NOT TARGET millrace_library_headers)
+      millrace_parse_once(
+        millrace_library_headers
+        LIBRARIES fmt::fmt
+        HEADERS <fmt/format.h> <tl/expected.hpp> <algorithm> <array> <atomic> <charconv> <chrono>
+                <filesystem> <functional> <map> <memory> <optional> <span> <string> <string_view> <thread>
+                <utility> <variant> <vector>)
+    endif()
+    target_precompile_headers(${library} REUSE_FROM millrace_library_headers)
+  endif()
 
   if(NOT MILLRACE_DEV)
     return()
@@ -41,11 +53,7 @@ function(millrace_module)
       set(files ${slow_tests})
     endif()
     if(files)
-      add_executable(${library}_${kind} ${files})
-      target_link_libraries(
-        ${library}_${kind} PRIVATE ${library} ${ARG_TEST_LIBRARIES} GTest::gmock GTest::gtest_main)
-      target_compile_definitions(
-        ${library}_${kind} PRIVATE MILLRACE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+      millrace_test_executable(${library}_${kind} ${files} LIBRARIES ${library} ${ARG_TEST_LIBRARIES})
       add_test(NAME ${ARG_NAME}_${kind} COMMAND ${library}_${kind})
       set_tests_properties(${ARG_NAME}_${kind} PROPERTIES LABELS ${label} TIMEOUT 1200)
     endif()

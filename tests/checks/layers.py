@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Every include in src/ points to the module itself or to a module on an earlier line of src/LAYERS."""
+"""Every include in src/ points to the module itself or to a module on an earlier line of src/LAYERS,
+and no header is read twice."""
 
 import pathlib
 import re
@@ -28,7 +29,10 @@ def main() -> int:
         if module is not None and module not in levels:
             faults.append(f"src/{place}: module {module} is not in src/LAYERS")
             continue
-        for target in INCLUDE.findall(path.read_text()):
+        text = path.read_text()
+        if path.suffix == ".h" and not text.startswith("#pragma once\n"):
+            faults.append(f"src/{place}: the first line is not #pragma once")
+        for target in INCLUDE.findall(text):
             other = target.split("/")[0]
             if "/" not in target or other not in levels:
                 faults.append(f'src/{place}: "{target}" is not rooted at a module of src/')
