@@ -89,9 +89,14 @@ class Client {
     stream_->cancel();
     is_cancelled_ = true;
   }
-  // Reads what there is; true when it was the last.
+  // Waits for something, so that a slow engine is given as much to do as a fast one, and reads
+  // what there is; true when it was the last.
   bool read() {
-    for (StreamEvent event; stream_->try_next(event);) {
+    StreamEvent event;
+    if (stream_->wait_next(event)) {
+      take(event);
+    }
+    while (stream_->try_next(event)) {
       take(event);
     }
     return stream_->is_finished();
