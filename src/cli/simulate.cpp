@@ -18,6 +18,7 @@
 #include "engine/engine.h"
 #include "engine/memory_plan.h"
 #include "engine/simulation/simulation.h"
+#include "engine/step_limits.h"
 #include "model/model.h"
 
 namespace millrace {

@@ -14,6 +14,7 @@
 #include "engine/engine_loop.h"
 #include "engine/kv_identity.h"
 #include "engine/memory_plan.h"
+#include "engine/step_limits.h"
 #include "kv/disk_tier.h"
 
 namespace millrace {

@@ -13,7 +13,6 @@ namespace millrace {
 
 struct EngineOptions;
 struct ModelFiles;
-struct SchedulerLimits;
 
 // Without --kv-memory the cache may take this share of the memory that the model leaves free, but
 // no more than max_sequences sequences of full length need.
@@ -67,12 +66,6 @@ Result<MemoryPlan> plan_memory(const MemoryPlanInput& input);
 Result<MemoryPlan> plan_memory(const ModelFiles& files,
                                const EngineOptions& options,
                                const ModelFiles* draft = nullptr);
-
-// Compute threads of an engine, and what one of its steps may hold.
-int n_workers(const EngineOptions& options);
-int max_step_tokens(const EngineOptions& options);
-int64_t max_step_logits(const EngineOptions& options);
-SchedulerLimits scheduler_limits(const EngineOptions& options, int64_t n_blocks);
 
 // What this process may still take: MemAvailable, less if its cgroups grant less. Absent: unknown.
 std::optional<int64_t> free_memory_bytes();

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/worker_pool.h"
+#include "engine/step_limits.h"
 #include "engine/test_engine.h"
 #include "kv/kv_memory.h"
 #include "model/model.h"
