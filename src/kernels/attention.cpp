@@ -22,6 +22,10 @@ void attend(Isa isa, KvType type, const AttentionJob& job) {
   kernel_table(isa).attend[static_cast<int>(type)](job);
 }
 
+AttentionDots attention_dots(Isa isa, KvType type) {
+  return kernel_table(isa).attention_dots[static_cast<int>(type)];
+}
+
 void store_kv(Isa isa, KvType type, const KvWrite& write) {
   kernel_table(isa).store_kv[static_cast<int>(type)](write);
 }

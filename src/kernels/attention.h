@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 
+#include "kernels/dot_kind.h"
 #include "kernels/kv_page.h"
 
 namespace millrace::kernels {
@@ -44,6 +45,12 @@ constexpr int64_t attention_scratch_floats(int v_dim) {
 // its position and the keys and values it sees, bit for bit: never on the other rows of the job.
 // Source: Milakov and Gimelshein, arXiv 1805.02867; chunk merge as in Dao et al., arXiv 2205.14135.
 void attend(Isa isa, KvType type, const AttentionJob& job);
+
+// How it multiplies queries by keys, and softmax weights by values.
+struct AttentionDots {
+  DotKind scores, values;
+};
+AttentionDots attention_dots(Isa isa, KvType type);
 
 // One token's K and V of one head.
 struct KvWrite {

@@ -23,8 +23,7 @@ namespace {
 
 // Whether softmax weights are rounded to bf16 on the way.
 bool rounds_weights(const KernelTable& table, KvType type) {
-  return type == KvType::kBF16 &&
-         table.activation.of(PanelFormat::kBF16, Rounding::kCoarse) == ActivationKind::kBF16;
+  return table.attention_dots[static_cast<int>(type)].values == DotKind::kBF16;
 }
 
 // A sequence's pages in scattered blocks, its values in plain arrays for the oracle.

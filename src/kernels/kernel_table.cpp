@@ -10,7 +10,9 @@ KernelTable with_bf16(KernelTable table, const Bf16Kernels& kernels) {
   constexpr auto kCoarse = static_cast<int>(Rounding::kCoarse);
   table.activation.kinds[kFormat][kCoarse] = ActivationKind::kBF16;
   table.linear[kFormat][kCoarse] = kernels.linear;
-  table.attend[static_cast<int>(KvType::kBF16)] = kernels.attend;
+  constexpr auto kPages = static_cast<int>(KvType::kBF16);
+  table.attend[kPages] = kernels.attend;
+  table.attention_dots[kPages].values = DotKind::kBF16;
   return table;
 }
 

@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 
+#include "kernels/attention.h"
 #include "kernels/kv_page.h"
 #include "kernels/panel.h"
 
@@ -26,8 +27,6 @@ struct LinearJob {
   int64_t maxima_stride = 0;
 };
 
-struct AttentionJob;  // attention.h
-struct KvWrite;
 struct ResidualNorm;  // norm.h
 struct HeadRotation;  // rope.h
 
@@ -41,6 +40,7 @@ struct KernelTable {
   void (*quantise[kActivationKinds])(const float* x, int64_t n_in, void* row);
   // Indexed by KvType.
   void (*attend[kKvTypes])(const AttentionJob& job);
+  AttentionDots attention_dots[kKvTypes];  // as these functions multiply
   void (*store_kv[kKvTypes])(const KvWrite& write);
   void (*residual_norm)(const ResidualNorm& job);
   void (*rotate_head)(const HeadRotation& job);
@@ -58,7 +58,7 @@ extern const KernelTable kAvx512Kernels;
 // What kAvx512Bf16 does otherwise than kAvx512, of which it has the rest.
 struct Bf16Kernels {
   void (*linear)(const LinearJob& job);     // bf16 panels, kBF16 rows
-  void (*attend)(const AttentionJob& job);  // bf16 pages
+  void (*attend)(const AttentionJob& job);  // bf16 pages, values by bf16 dot products
 };
 extern const Bf16Kernels kAvx512Bf16Kernels;
 // The table of a tier with these in place of its own.

@@ -133,12 +133,6 @@ const char* dot_kind_name(DotKind kind) {
   return kNames[static_cast<int>(kind)];
 }
 
-AttentionDots attention_dots(Isa isa, KvType type) {
-  if (type == KvType::kInt8) return {DotKind::kInt16, DotKind::kInt16};
-  const bool dots_bf16 = isa == Isa::kAvx512Bf16 && type == KvType::kBF16;
-  return {DotKind::kF32, dots_bf16 ? DotKind::kBF16 : DotKind::kF32};
-}
-
 const DotPeaks& MachineLimits::peaks_of(Isa isa) const {
   const auto found = std::ranges::find(peaks, isa, &DotPeaks::isa);
   MR_CHECK(found != peaks.end(), "{} was not measured", isa_name(isa));

@@ -6,7 +6,6 @@
 
 #include "base/worker_pool.h"
 #include "kernels/isa.h"
-#include "kernels/kv_page.h"
 #include "kernels/machine_probe.h"
 #include "kernels/panel.h"
 
@@ -15,11 +14,6 @@ namespace millrace::kernels {
 // How the matrix kernels multiply activations of a kind.
 DotKind dot_kind(ActivationKind kind);
 const char* dot_kind_name(DotKind kind);  // "f32", "int16", "int8", "bf16"
-// How the attention kernels multiply over pages of a type.
-struct AttentionDots {
-  DotKind scores, values;
-};
-AttentionDots attention_dots(Isa isa, KvType type);
 
 // Multiply-adds a second, of one worker and of all together, by DotKind; 0 where the tier has no
 // such instruction.

@@ -4,14 +4,11 @@
 
 #include <stdint.h>
 
+#include "kernels/dot_kind.h"
+
 namespace millrace::kernels {
 
 enum class Isa : uint8_t;  // kernels/isa.h
-
-// Dot products as the matrix kernels do them: f32 fma, 16-bit pairs, unsigned 8-bit times signed
-// 8-bit quads, bf16 pairs.
-enum class DotKind : uint8_t { kF32, kInt16, kInt8, kBF16 };
-inline constexpr int kDotKinds = 4;
 
 inline constexpr int kProbeBytes = 1024;  // of the operands, which stay in the first cache
 

@@ -1,5 +1,6 @@
 #include "model/token_cost.h"
 
+#include "kernels/attention.h"
 #include "kernels/linear.h"
 #include "model/matrix_use.h"
 
