@@ -61,12 +61,16 @@ struct BlockNoise {
   double largest() const { return -std::log(first_arrival); }
 };
 
-inline BlockNoise block_noise(NoiseKey key, int64_t block) {
-  const uint32_t high = noise_bits(key, block, kBlockHigh);
+// high: noise_bits(key, block, kBlockHigh).
+inline BlockNoise block_noise(NoiseKey key, int64_t block, uint32_t high) {
   const uint32_t low = noise_bits(key, block, kBlockLow);
   // The low bits are those that exponential() does not use.
   return {.first_arrival = exponential(high, low) / kNoiseBlock,
           .first_token = static_cast<TokenId>(block * kNoiseBlock + low % kNoiseBlock)};
+}
+
+inline BlockNoise block_noise(NoiseKey key, int64_t block) {
+  return block_noise(key, block, noise_bits(key, block, kBlockHigh));
 }
 
 // of: the noise of the token's block.

@@ -4,6 +4,7 @@
 #include <cfloat>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "base/check.h"
 
@@ -430,22 +431,32 @@ void Sampler::gather_top_p(const Row& row, double top_p) {
   keep_mass(target, ranks_before);
 }
 
+// Candidates of a block are neighbours unless they were ranked; neighbours share its noise.
 TokenId Sampler::draw_from_candidates(const Row& row, NoiseKey key) const {
   const double best_tempered = row.tempered(row.largest);
   BestScore best;
   double scale = std::numeric_limits<double>::infinity();
+  int64_t block = -1;
+  uint32_t block_high = 0;
+  std::optional<BlockNoise> noise;  // of the block, once a candidate may win
   for (const Candidate& candidate : candidates_) {
-    const int64_t block = candidate.token / kNoiseBlock;
+    if (candidate.token / kNoiseBlock != block) {
+      block = candidate.token / kNoiseBlock;
+      block_high = noise_bits(key, block, kBlockHigh);
+      noise.reset();
+    }
     const double weight = candidate.weight * scale;
-    if (weight * kNoiseBlock < least_winning_weight(noise_bits(key, block, kBlockHigh))) {
+    if (weight * kNoiseBlock < least_winning_weight(block_high)) {
       continue;
     }
-    const BlockNoise noise = block_noise(key, block);
-    if (candidate.token != noise.first_token &&
+    if (!noise) {
+      noise = block_noise(key, block, block_high);
+    }
+    if (candidate.token != noise->first_token &&
         weight < least_winning_weight(noise_bits(key, candidate.token, kTokenHigh))) {
       continue;
     }
-    best.offer(row.tempered(candidate.logit) + gumbel(key, noise, candidate.token),
+    best.offer(row.tempered(candidate.logit) + gumbel(key, *noise, candidate.token),
                candidate.token);
     scale = std::exp(best_tempered - best.score) * kContenderSlack;
   }
