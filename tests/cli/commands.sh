@@ -367,6 +367,16 @@ grep -q -- '--max-connections 1024 needs more files open than the 200' log || fa
 expect_error 'leaves no room for 64 sequences of 8 tokens' bench demo -p 0 -n 8 --sequences 64 --max-model-len 64
 "$millrace" bench demo -p 0 -d 100 -n 8 --sequences 3 -r 1 -t 1 >bench.txt || fail "bench --sequences"
 grep -q '8 tokens after   100 .* tokens/s of 3 sequences' bench.txt || fail "bench --sequences: $(cat bench.txt)"
+"$millrace" bench demo -p 0 -d 100 -n 8 --sequences 3 -r 1 -t 1 --json >bench.json || fail "bench --sequences --json"
+/usr/bin/python3 - <<'PYTHON' || fail "bench --sequences --json: $(cat bench.json)"
+import json
+report = json.load(open("bench.json"))
+assert (report["sequences"], report["depth"], report["tokens"]) == (3, 100, 8)
+assert report["decode_tokens_per_second"] > 0
+assert report["decode_all"] == [report["decode_tokens_per_second"]]
+assert report["decode_bytes_per_second"] > 0 and report["decode_share_of_bandwidth"] > 0
+assert report["prefill_all"] == []
+PYTHON
 expect_error '40 sequences of 1161 tokens (--sequences) do not fit' bench demo -p 0 -d 1000 -n 160 --sequences 40 -r 1 --kv-memory 8
 "$millrace" bench demo --max-model-len 64 -n 0 -r 1 -t 1 --json >bench.json 2>err || fail "bench in a small window: $(cat err)"
 grep -q '"prompt_tokens":63' bench.json || fail "bench: $(cat bench.json)"
