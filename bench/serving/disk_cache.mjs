@@ -1,40 +1,28 @@
 // Time to the first token of a long prompt right after a start: loaded from --kv-disk, where an
 // earlier server left it, against computed. A server of its own for each measurement, in turns.
 //
-//   node bench/serving/disk_cache.mjs MILLRACE MODEL [--tokens 4000] [--rounds 3] [--threads N]
-//                                                    [--cold] [--folder DIR]
-//
-// --cold: the files are put out of the page cache before they are loaded.
+//   node bench/serving/disk_cache.mjs MILLRACE MODEL [OPTIONS]
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { parseArgs } from 'node:util';
+import { readOptions } from './options.mjs';
 import { Server, freshTokens, median } from './server.mjs';
 
-const { values, positionals: [millrace, model] } = parseArgs({
-  allowPositionals: true,
-  options: {
-    tokens: { type: 'string', default: '4000' },
-    rounds: { type: 'string', default: '3' },
-    threads: { type: 'string', default: '0' },
-    cold: { type: 'boolean', default: false },
-    folder: { type: 'string', default: tmpdir() },
-  },
+const { values, millrace, model, serverOptions } = readOptions({
+  tokens: 4000,
+  rounds: 3,
+  cold: false,  // the files are put out of the page cache before they are loaded
+  folder: { default: tmpdir(), word: 'DIR' },
 });
-if (!model) {
-  console.error('usage: node disk_cache.mjs MILLRACE MODEL [--tokens 4000] [--rounds 3] [--threads N] ' +
-    '[--cold] [--folder DIR]');
-  process.exit(1);
-}
 const folder = mkdtempSync(path.join(values.folder, 'millrace-disk-'));
 const files = () => readdirSync(folder).map((name) => path.join(folder, name));
-const prompt = freshTokens(Number(values.tokens));
+const prompt = freshTokens(values.tokens);
 const seconds = { loaded: [], computed: [] };
 let found = 0;
 
 async function first(...options) {
-  const server = await Server.start(millrace, model, '-t', values.threads, ...options);
+  const server = await Server.start(millrace, model, ...serverOptions, ...options);
   const answer = await server.complete(prompt, 4);
   await server.stop();
   return { seconds: answer.first, cached: answer.usage.prompt_tokens_details.cached_tokens };
@@ -42,7 +30,7 @@ async function first(...options) {
 
 try {
   await first('--kv-disk', folder);
-  for (let round = 0; round < Number(values.rounds); ++round) {
+  for (let round = 0; round < values.rounds; ++round) {
     if (values.cold) {
       execFileSync('sync');
       for (const file of files()) {
@@ -57,7 +45,7 @@ try {
   const bytes = files().reduce((sum, file) => sum + statSync(file).size, 0);
   const [loaded, computed] = [median(seconds.loaded), median(seconds.computed)];
   console.log(`${values.rounds} starts, a prompt of ${values.tokens} tokens, ` +
-    `${found / Number(values.rounds)} of them found on disk (${(bytes / 2 ** 20).toFixed(0)} MiB, ` +
+    `${found / values.rounds} of them found on disk (${(bytes / 2 ** 20).toFixed(0)} MiB, ` +
     `${values.cold ? 'not ' : ''}in the page cache)`);
   console.log(`first token, median: ${(1000 * loaded).toFixed(1)} ms loaded, ` +
     `${(1000 * computed).toFixed(1)} ms computed: ${(loaded / computed).toFixed(3)}`);

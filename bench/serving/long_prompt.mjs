@@ -1,32 +1,20 @@
 // What users who are being answered notice of a long prompt: gaps between their tokens while it is computed and
 // before and after that, by servers that differ in how long a step may take.
 //
-//   node bench/serving/long_prompt.mjs MILLRACE MODEL [--users 8] [--prompt 4000] [--rounds 3]
-//                                      [--step-ms 0] [--threads N] [--kv-type TYPE]
-//
-// `--step-ms` is the --max-step-ms of the first server (0: its default); the second has no limit.
-import { parseArgs } from 'node:util';
+//   node bench/serving/long_prompt.mjs MILLRACE MODEL [OPTIONS]
 import { setTimeout as sleep } from 'node:timers/promises';
+import { readOptions } from './options.mjs';
 import { Server, freshTokens, median, percentile } from './server.mjs';
 
-const { values, positionals: [millrace, model] } = parseArgs({
-  allowPositionals: true,
-  options: {
-    users: { type: 'string', default: '8' },
-    prompt: { type: 'string', default: '4000' },
-    rounds: { type: 'string', default: '3' },
-    'step-ms': { type: 'string', default: '0' },
-    threads: { type: 'string', default: '0' },
-    'kv-type': { type: 'string', default: 'bf16' },
-  },
+const { values, millrace, model, serverOptions } = readOptions({
+  users: 8,
+  prompt: 4000,
+  rounds: 3,
+  'step-ms': 0,  // --max-step-ms of the first server; the second has no limit
 });
-if (!model) {
-  console.error('usage: node long_prompt.mjs MILLRACE MODEL [--users 8] [--prompt 4000] [--rounds 3] [--step-ms 0] [--threads N] [--kv-type TYPE]');
-  process.exit(1);
-}
-const options = ['-t', values.threads, '--speculate', 'off', '--kv-type', values['kv-type']];
+const options = [...serverOptions, '--speculate', 'off'];
 const kinds = {
-  chunked: ['--max-step-ms', values['step-ms']],
+  chunked: ['--max-step-ms', String(values['step-ms'])],
   'without a limit': ['--policy', 'throughput'],
 };
 
@@ -37,13 +25,13 @@ function gaps(answers, from, to) {
 }
 
 const found = {};
-for (let round = 0; round < Number(values.rounds); ++round) {
+for (let round = 0; round < values.rounds; ++round) {
   for (const [kind, limit] of Object.entries(kinds)) {
     const server = await Server.start(millrace, model, ...options, ...limit);
     const now = () => performance.now() / 1000;
     let ended = 0;
     const stop = new AbortController();
-    const users = Array.from({ length: Number(values.users) }, async () => {
+    const users = Array.from({ length: values.users }, async () => {
       const start = now();
       const answer = await server.complete(freshTokens(64), 8_000, {}, stop.signal);
       ++ended;
@@ -53,7 +41,7 @@ for (let round = 0; round < Number(values.rounds); ++round) {
     const steady = now();
     await sleep(4000);
     const arrival = now();
-    const { first } = await server.complete(freshTokens(Number(values.prompt)), 1);
+    const { first } = await server.complete(freshTokens(values.prompt), 1);
     const computed = now();
     await sleep(4000);
     const end = now();

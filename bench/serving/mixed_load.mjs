@@ -1,44 +1,34 @@
 // Many requests of mixed lengths, so many at once and one at a time, to one server in turns: tokens a second,
 // time to the first token, between tokens. Lengths are drawn log-uniformly, the same in every run.
 //
-//   node bench/serving/mixed_load.mjs MILLRACE MODEL [--requests 64] [--at-once 16] [--rounds 1] [--threads N]
-//                                     [--prompts 80:820] [--answers 16:140] [--step-ms 0] [--no-alone]
-import { parseArgs } from 'node:util';
+//   node bench/serving/mixed_load.mjs MILLRACE MODEL [OPTIONS]
+import { readOptions } from './options.mjs';
 import { Server, freshTokens, median, percentile } from './server.mjs';
 
-const { values, positionals: [millrace, model] } = parseArgs({
-  allowPositionals: true,
-  options: {
-    requests: { type: 'string', default: '64' },
-    'at-once': { type: 'string', default: '16' },
-    rounds: { type: 'string', default: '1' },
-    threads: { type: 'string', default: '0' },
-    prompts: { type: 'string', default: '80:820' },
-    answers: { type: 'string', default: '16:140' },
-    'step-ms': { type: 'string', default: '0' },
-    'no-alone': { type: 'boolean', default: false },
-  },
+const { values, millrace, model, serverOptions } = readOptions({
+  requests: 64,
+  'at-once': 16,
+  rounds: 1,
+  prompts: '80:820',  // tokens, least and most
+  answers: '16:140',
+  'step-ms': 0,  // --max-step-ms of the server
+  'no-alone': false,  // nothing one at a time
 });
-if (!model) {
-  console.error('usage: node mixed_load.mjs MILLRACE MODEL [--requests 64] [--at-once 16] [--rounds 1] [--threads N] ' +
-    '[--prompts 80:820] [--answers 16:140] [--step-ms 0] [--no-alone]');
-  process.exit(1);
-}
 let state = 1;
 function drawLength(range) {
   const [least, most] = range.split(':').map(Number);
   state = (state * 1103515245 + 12345) % 2147483648;
   return Math.round(least * (most / least) ** (state / 2147483648));
 }
-const lengths = Array.from({ length: Number(values.requests) }, () =>
+const lengths = Array.from({ length: values.requests }, () =>
   ({ prompt: drawLength(values.prompts), answer: drawLength(values.answers) }));
 const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
 const promptTokens = sum(lengths.map(({ prompt }) => prompt));
 const answerTokens = sum(lengths.map(({ answer }) => answer));
 
 const server = await Server.start(
-  millrace, model, '-t', values.threads, '--speculate', 'off', '--no-prefix-cache',
-  '--max-step-ms', values['step-ms']);
+  millrace, model, ...serverOptions, '--speculate', 'off', '--no-prefix-cache',
+  '--max-step-ms', String(values['step-ms']));
 
 async function run(atOnce) {
   const start = performance.now();
@@ -64,8 +54,8 @@ async function run(atOnce) {
 
 console.log(`${lengths.length} requests, ${promptTokens} prompt tokens, ${answerTokens} answer tokens`);
 const ratios = [];
-for (let round = 0; round < Number(values.rounds); ++round) {
-  const together = await run(Number(values['at-once']));
+for (let round = 0; round < values.rounds; ++round) {
+  const together = await run(values['at-once']);
   if (!values['no-alone']) ratios.push(await run(1) / together);
 }
 await server.stop();

@@ -1,29 +1,19 @@
 // Time of an answer that the response cache has against that of the same answer computed, streamed, in turns
 // on one server; with --redis also from a second server that finds it in Redis only.
 //
-//   node bench/serving/response_cache.mjs MILLRACE MODEL [--requests 20] [--prompt 500] [--tokens 64]
-//                                                        [--threads N] [--redis redis://HOST:PORT/DATABASE]
-import { parseArgs } from 'node:util';
+//   node bench/serving/response_cache.mjs MILLRACE MODEL [OPTIONS]
 import { setTimeout as sleep } from 'node:timers/promises';
+import { readOptions } from './options.mjs';
 import { Server, freshTokens, median } from './server.mjs';
 
-const { values, positionals: [millrace, model] } = parseArgs({
-  allowPositionals: true,
-  options: {
-    requests: { type: 'string', default: '20' },
-    prompt: { type: 'string', default: '500' },
-    tokens: { type: 'string', default: '64' },
-    threads: { type: 'string', default: '0' },
-    redis: { type: 'string', default: '' },
-  },
+const { values, millrace, model, serverOptions } = readOptions({
+  requests: 20,
+  prompt: 500,
+  tokens: 64,
+  redis: { default: '', word: 'redis://HOST:PORT/DATABASE' },
 });
-if (!model) {
-  console.error('usage: node response_cache.mjs MILLRACE MODEL [--requests 20] [--prompt 500] [--tokens 64] ' +
-    '[--threads N] [--redis URL]');
-  process.exit(1);
-}
 const redis = values.redis ? ['--response-cache-redis', values.redis] : [];
-const options = ['-t', values.threads, '--no-prefix-cache', ...redis];
+const options = [...serverOptions, '--no-prefix-cache', ...redis];
 const first = await Server.start(millrace, model, '--response-cache', '64', ...options);
 const second = values.redis ? await Server.start(millrace, model, ...options) : undefined;
 for (const server of second ? [first, second] : []) {
@@ -32,14 +22,14 @@ for (const server of second ? [first, second] : []) {
 const salt = `bench ${Date.now()}`;  // what an earlier run left in Redis does not count
 const times = {};
 const ask = async (name, server, prompt, outcome) => {
-  const answer = await server.complete(prompt, Number(values.tokens), { cache_salt: salt });
+  const answer = await server.complete(prompt, values.tokens, { cache_salt: salt });
   if (answer.usage.response_cache !== outcome) throw new Error(`${name}: ${answer.usage.response_cache}`);
   times[name] ??= { first: [], whole: [] };
   times[name].first.push(answer.first);
   times[name].whole.push(answer.whole);
 };
-for (let i = 0; i <= Number(values.requests); ++i) {
-  const prompt = freshTokens(Number(values.prompt));
+for (let i = 0; i <= values.requests; ++i) {
+  const prompt = freshTokens(values.prompt);
   await ask('computed', first, prompt, 'miss');
   await ask('memory', first, prompt, 'hit');
   if (second) {

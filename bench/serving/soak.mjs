@@ -2,31 +2,22 @@
 // of the caches fill before; judged from 5 minutes on), no block of the KV cache may be lost, and
 // requests that come again must get the same bytes as the first time.
 //
-//   node bench/serving/soak.mjs MILLRACE MODEL [--minutes 10] [--clients 16] [--threads N]
-//                                              [--kv-memory MIB] [-- OPTIONS OF SERVE...]
+//   node bench/serving/soak.mjs MILLRACE MODEL [OPTIONS] [-- OPTIONS OF SERVE...]
 //
 // Exit status 1 when any of that fails. The speed of every minute is printed, not judged.
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
+import { readOptions } from './options.mjs';
 import { Server, freshTokens } from './server.mjs';
 
-const { values, positionals: [millrace, model, ...more] } = parseArgs({
-  allowPositionals: true,
-  options: {
-    minutes: { type: 'string', default: '10' },
-    clients: { type: 'string', default: '16' },
-    threads: { type: 'string', default: '0' },
-    'kv-memory': { type: 'string', default: '64' },
-  },
-});
-if (!model) {
-  console.error('usage: node soak.mjs MILLRACE MODEL [--minutes 10] [--clients 16] [--threads N] [--kv-memory MIB] [-- OPTIONS OF SERVE...]');
-  process.exit(1);
-}
+const { values, millrace, model, serverOptions, more } = readOptions({
+  minutes: 10,
+  clients: 16,
+  'kv-memory': 64,  // MiB
+}, '[-- OPTIONS OF SERVE...]');
 const server = await Server.start(
-  millrace, model, '-t', values.threads, '--kv-memory', values['kv-memory'], ...more);
-const end = Date.now() + 60_000 * Number(values.minutes);
+  millrace, model, ...serverOptions, '--kv-memory', String(values['kv-memory']), ...more);
+const end = Date.now() + 60_000 * values.minutes;
 const counts = { whole: 0, cut: 0, refused: 0, tokens: 0 };
 const faults = [];
 
@@ -131,7 +122,7 @@ const watch = (async () => {
     before = { ...counts };
   }
 })();
-await Promise.all([watch, ...Array.from({ length: Number(values.clients) }, client)]);
+await Promise.all([watch, ...Array.from({ length: values.clients }, client)]);
 await sleep(1000);
 const atEnd = await blocks();
 if (atEnd.used !== 0) faults.push(`${atEnd.used} blocks are still used by nobody`);

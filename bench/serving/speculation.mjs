@@ -1,36 +1,27 @@
 // Tokens a second with and without speculation, on prompts sent for the first time (little to guess from)
 // and sent again (everything can be guessed): two servers on the same file, in turns.
 //
-//   node bench/serving/speculation.mjs MILLRACE MODEL [--rounds 8] [--tokens 128] [--draft DRAFT]
-//                                                     [--threads N]
-import { parseArgs } from 'node:util';
+//   node bench/serving/speculation.mjs MILLRACE MODEL [OPTIONS]
+import { readOptions } from './options.mjs';
 import { Server, freshTokens, median } from './server.mjs';
 
-const { values, positionals: [millrace, model] } = parseArgs({
-  allowPositionals: true,
-  options: {
-    rounds: { type: 'string', default: '8' },
-    tokens: { type: 'string', default: '128' },
-    draft: { type: 'string' },
-    threads: { type: 'string', default: '0' },
-  },
+const { values, millrace, model, serverOptions } = readOptions({
+  rounds: 8,
+  tokens: 128,
+  draft: { default: '', word: 'DRAFT' },
 });
-if (!model) {
-  console.error('usage: node speculation.mjs MILLRACE MODEL [--rounds 8] [--tokens 128] [--draft DRAFT] [--threads N]');
-  process.exit(1);
-}
 const draft = values.draft ? ['--draft', values.draft] : [];
 const servers = {
-  guessing: await Server.start(millrace, model, '-t', values.threads, ...draft),
-  plain: await Server.start(millrace, model, '-t', values.threads, '--draft-max', '0'),
+  guessing: await Server.start(millrace, model, ...serverOptions, ...draft),
+  plain: await Server.start(millrace, model, ...serverOptions, '--draft-max', '0'),
 };
 const rates = {};
 const guesses = { first: [0, 0], again: [0, 0] };
-for (let round = 0; round < Number(values.rounds); ++round) {
+for (let round = 0; round < values.rounds; ++round) {
   const prompt = freshTokens(64);
   for (const when of ['first', 'again']) {
     for (const name of ['guessing', 'plain']) {
-      const { first, whole, usage } = await servers[name].complete(prompt, Number(values.tokens));
+      const { first, whole, usage } = await servers[name].complete(prompt, values.tokens);
       ((rates[when] ??= {})[name] ??= []).push((usage.completion_tokens - 1) / (whole - first));
       const details = usage.completion_tokens_details;
       guesses[when][0] += details.accepted_prediction_tokens;
