@@ -29,7 +29,8 @@ class MappedFile {
   const std::string& path() const { return path_; }
   std::span<const std::byte> bytes() const { return {data_, size_}; }
 
-  // Gives the resident pages back to the system; reading them again loads them from the file.
+  // Gives the resident pages back to the system; reading them again loads them from the file. Of
+  // n_bytes from offset on, those that fill whole pages; what lies beyond the end does not count.
   void drop_pages(std::size_t offset, std::size_t n_bytes) const;
   void drop_pages() const { drop_pages(0, size_); }
 

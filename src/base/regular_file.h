@@ -29,11 +29,12 @@ class RegularFile {
   std::size_t size_;  // when it was opened
 };
 
-// The whole file, kIo if it is longer than max_bytes.
+// The whole file. Errors: as RegularFile::open; kIo if it cannot be read or is longer than
+// max_bytes.
 Result<std::string> read_regular_file(const std::string& path, std::size_t max_bytes);
 
-// What is left in a descriptor up to its end: a file, or a pipe that is waited for. `name` is for
-// errors.
+// What is left in a descriptor up to its end: a file, or a pipe that is waited for. kIo, beginning
+// with the name, if it cannot be read or there is more than max_bytes.
 Result<std::string> read_to_end(int descriptor, const std::string& name, std::size_t max_bytes);
 
 }  // namespace millrace

@@ -34,7 +34,7 @@ class NormalStream {
  public:
   explicit NormalStream(uint64_t seed);
 
-  // Row `row` of n values of the stream. Any thread.
+  // Row `row` of the stream, the first out.size() values of it. Any thread.
   void fill(uint32_t stream, int64_t row, float mean, float deviation, std::span<float> out) const;
 
   // Where a row of the tensor comes from.
@@ -49,7 +49,8 @@ class NormalStream {
   std::vector<float> quantiles_;
 };
 
-// Hands the encoded rows to `write` in order, in chunks of a few MiB.
+// Hands the encoded rows, n_rows of row_bytes(n_in), to `write` in order, in chunks of a few MiB of
+// whole rows. n_in: a multiple of the type's block. Ends with the first error of `write`.
 using WriteBytes = std::function<Result<void>(std::span<const std::byte>)>;
 Result<void> generate_tensor(const NormalStream& normals,
                              const RandomTensor& tensor,

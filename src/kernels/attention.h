@@ -52,15 +52,15 @@ struct AttentionDots {
 };
 AttentionDots attention_dots(Isa isa, KvType type);
 
-// One token's K and V of one head.
+// One token's K and V of one head, which go into its slot of a page and nowhere else.
 struct KvWrite {
-  const float* k;  // [head_dim]
-  const float* v;  // [head_dim]
-  uint8_t* page;
-  int64_t k_bytes;
+  const float* k;   // [head_dim]
+  const float* v;   // [head_dim]
+  uint8_t* page;    // PageFormat::bytes() of them, at a multiple of 64
+  int64_t k_bytes;  // PageFormat::k_bytes()
   int32_t head_dim;
-  int32_t v_dim;
-  int32_t slot;  // position % 64
+  int32_t v_dim;  // PageFormat::v_dim()
+  int32_t slot;   // position % 64
 };
 void store_kv(Isa isa, KvType type, const KvWrite& write);
 

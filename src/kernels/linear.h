@@ -24,13 +24,13 @@ class LinearWeights {
   // weight: [n_out rows, n_in]. Runs on all workers of the pool; the caller is worker 0. Every
   // value keeps the exact meaning it has in the file; `rounding` is that of the activations it will
   // meet. memory: packed_bytes(weight) zeroed bytes at a multiple of 64 that outlive the result.
-  // Fails when the tensor is not a matrix, its data is shorter than its shape, or n_in is not a
-  // multiple of the format's block.
+  // kInvalidArgument: the tensor is not a matrix; kCorrupt: its data is not as long as its shape
+  // says; kUnsupported: n_in is not a multiple of the format's block.
   static Result<LinearWeights> pack(const TensorView& weight,
                                     Rounding rounding,
                                     WorkerPool& pool,
                                     std::byte* memory);
-  // The same in memory of its own.
+  // The same in memory of its own; kResourceExhausted when the system refuses it.
   static Result<LinearWeights> pack(const TensorView& weight, Rounding rounding, WorkerPool& pool);
 
   int64_t n_out() const { return n_out_; }
@@ -80,6 +80,8 @@ struct PanelMaxima {
 };
 
 // out[r * out_stride + n] = dot(W[n], row r) for every row and this worker's share of the panels.
+// rows: [n_rows], by quantise_row of the kind weights.activation(isa), one behind the other.
+// out: [n_rows, out_stride] floats, out_stride at least n_out. worker: 0 .. n_workers - 1.
 // No barrier inside; workers write disjoint columns. A row's results do not depend on n_rows, its
 // place among the rows, or n_workers, bit for bit.
 void linear(Isa isa,

@@ -31,6 +31,8 @@ struct RecordHead {
   bool is(const BlockName& name) const;
 };
 
+// head_bytes() of them: the head alone, for the payload follows. At most kMaxTokens tokens and 1
+// TiB.
 std::vector<std::byte> encode(const RecordHead& head, Sha256& sha);
 // From the beginning of bytes, which may be longer. Nothing if it is not one, of another version,
 // or not what was written.

@@ -19,7 +19,8 @@ namespace millrace {
 class KvMemory {
  public:
   // Memory is reserved here and committed by the operating system when a block is first written.
-  // kResourceExhausted when the size overflows or cannot be reserved.
+  // Everything is above 0 and head_dim even, else kInvalidArgument. kResourceExhausted when the
+  // size overflows or cannot be reserved.
   static Result<KvMemory> create(PageFormat format, int n_layers, int n_kv_heads, int64_t n_blocks);
 
   const PageFormat& format() const { return format_; }
@@ -28,16 +29,16 @@ class KvMemory {
   int64_t n_blocks() const { return n_blocks_; }
   size_t block_bytes() const { return block_bytes_; }
 
-  // Pages of a block lie as [layer][kv_head].
+  // format().bytes() of them, at a multiple of 64. Pages of a block lie as [layer][kv_head].
   std::byte* page(BlockId block, int layer, int kv_head) {
     return arena_.data() + size_t(block) * block_bytes_ +
            (size_t(layer) * size_t(n_kv_heads_) + size_t(kv_head)) * page_bytes_;
   }
-  // All pages of a block, for copies, tiers and transfer.
+  // All pages of a block, block_bytes(), for copies, tiers and transfer.
   std::span<std::byte> block(BlockId block) {
     return {arena_.data() + size_t(block) * block_bytes_, block_bytes_};
   }
-  // Copy on write of a shared tail block.
+  // Copy on write of a shared tail block: all of its bytes.
   void copy_block(BlockId from, BlockId to);
 
  private:

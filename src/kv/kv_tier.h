@@ -61,10 +61,12 @@ class KvTier {
   // Is there or on its way there.
   virtual bool keeps(const BlockKey& key) const = 0;
 
-  // Copies the block's content and sees to it later. False: no room for the copy now.
+  // Copies the block's content, of the size that all blocks of the tier have, and sees to it later.
+  // False: no room for the copy now.
   virtual bool put(const BlockName& name, const BlockBytes& content) = 0;
 
-  // Brings the chain into that memory, one block after the other until one fails.
+  // Brings the chain into that memory, an entry a block and of its size, one block after the other
+  // until one fails. The memory is the tier's until the transfer is over.
   virtual void get(TransferId transfer, BlockChain chain, std::vector<BlockBytes> memory) = 0;
   // Ends it soon; its last event comes all the same.
   virtual void cancel(TransferId transfer) = 0;

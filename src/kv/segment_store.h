@@ -37,6 +37,7 @@ class SegmentFile {
   bool read(int64_t offset, std::span<std::byte> bytes) const;
   // kResourceExhausted: no space is left; kIo: anything else.
   Result<void> write(int64_t offset, std::span<const std::byte> bytes) const;
+  // To so many bytes. False: the system says no.
   bool cut(int64_t size) const;
   // kIo: not a file, but a folder, a pipe or a device.
   Result<Status> status() const;
@@ -80,11 +81,12 @@ class SegmentStore {
   SegmentStore& operator=(SegmentStore&&) noexcept = default;
   ~SegmentStore();
 
-  // Makes room by dropping the oldest segments. After an error the store is as before, but for
-  // those. A disk without space (kResourceExhausted) costs the oldest segment too, unless it is the
-  // one being written: a later call finds the space, once nobody reads that segment any more.
-  // A folder that was replaced since, or whose lock was, may be another store's: in there nothing
-  // is made (kIo) or removed.
+  // payload: head.payload_bytes of them. kInvalidArgument: the record is larger than max_bytes;
+  // else as SegmentFile::write. Makes room by dropping the oldest segments. After an error the
+  // store is as before, but for those. A disk without space (kResourceExhausted) costs the oldest
+  // segment too, unless it is the one being written: a later call finds the space, once nobody
+  // reads that segment any more. A folder that was replaced since, or whose lock was, may be
+  // another store's: in there nothing is made (kIo) or removed.
   Result<RecordPlace> append(const RecordHead& head, std::span<const std::byte> payload);
   // Dropped since the last call; who reads them still can.
   std::vector<SegmentPtr> take_dropped() { return std::exchange(dropped_, {}); }

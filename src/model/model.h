@@ -43,7 +43,7 @@ struct LoadOptions {
   // Absent: F32 for F32 and F16 weight files, BF16 for others.
   std::optional<KvType> kv_type = std::nullopt;
   int max_batch_tokens = 512;  // scratch is sized for it; forward takes no more
-  // Called on the loading thread.
+  // Called on the loading thread after every tensor that has been read; bytes of their data.
   std::function<void(int64_t done_bytes, int64_t total_bytes)> progress = {};
 };
 
@@ -51,7 +51,9 @@ class Model {
  public:
   // Checks metadata and tensors (read_model_spec) and packs the matrices on the pool. The embedding
   // table is read from the file row by row, so `file` outlives the model; its other pages are given
-  // back while loading.
+  // back while loading. Errors: as read_model_spec, page_format and LinearWeights::pack;
+  // kInvalidArgument: max_batch_tokens is not 1 .. kMaxBatchTokens; kCorrupt: a norm, bias or
+  // factor is no number that can be used; kResourceExhausted: no memory for weights or scratch.
   static Result<std::unique_ptr<Model>> load(const GgufFile& file, const LoadOptions& options);
   ~Model();
 

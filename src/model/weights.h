@@ -48,7 +48,7 @@ struct Weights {
 };
 
 // The file has been checked against the spec (read_model_spec). Packs on the pool and gives the
-// file's pages back layer by layer.
+// file's pages back layer by layer. progress and errors: as Model::load.
 Result<Weights> load_weights(const GgufFile& file,
                              const ModelSpec& spec,
                              WorkerPool& pool,
@@ -60,7 +60,7 @@ kernels::Rounding rounding_of(std::string_view matrix);
 // All matrices of a layer, in the order of the graph.
 std::vector<const kernels::LinearWeights*> layer_matrices(const LayerWeights& layer);
 
-// Packed matrices and vectors, and the embedding table unless it is the head.
+// Bytes of packed matrices and vectors, and of the embedding table unless it is the head.
 size_t weight_bytes(const Weights& weights, const ModelSpec& spec);
 
 // F32 when every matrix of the file is F32 or F16, whose error BF16 pages would dominate; else
