@@ -29,6 +29,8 @@ namespace {
 
 constexpr auto kReadyLimit = std::chrono::seconds(60);
 constexpr auto kReadyPause = std::chrono::milliseconds(100);
+constexpr int kDefaultConcurrency = 8;
+constexpr int kMaxConcurrency = 4096;
 constexpr size_t kMaxKeyFileBytes = size_t{1} << 20;
 
 constexpr std::array kPrompts = {
@@ -46,7 +48,7 @@ constexpr std::array kPrompts = {
 struct LoadOptions {
   std::string url;
   int n_requests = 32;
-  int concurrency = 8;
+  int concurrency = 0;
   double rate = 0;
   std::string prompt_file;
   std::string model;
@@ -62,7 +64,11 @@ struct LoadOptions {
   void declare(OptionSet& options) {
     options.add("URL", url, "The server, as http://127.0.0.1:8080 (a /v1 at the end is taken off)");
     options.add("-r,--requests", n_requests, 1, 10'000'000, "How many requests");
-    options.add("-c,--concurrency", concurrency, 1, 4096, "How many at once at most");
+    options.add("-c,--concurrency",
+                concurrency,
+                0,
+                kMaxConcurrency,
+                "How many at once at most; 0: 8, or with --rate as many as there are");
     options.add("--rate",
                 rate,
                 0,
@@ -249,8 +255,8 @@ class AnswerReader {
         sample_.error = "the stream ended without finish_reason and [DONE]";
       } else if (!has_usage_) {
         sample_.error = "the stream had no usage";
-      } else if (sample_.completion_tokens == 0) {
-        sample_.error = "the answer is empty";
+      } else if (sample_.completion_tokens == 0 && sample_.first_token > 0) {
+        sample_.error = "text came, of which usage counts no token";
       }
     }
     sample_.is_short = sample_.error.empty() && options.ignore_eos &&
@@ -344,6 +350,12 @@ class AnswerReader {
   bool is_refused_ = false;  // by an error in a stream that had begun
 };
 
+// With a rate, users who do not wait for each other; else as many as are asked for.
+int concurrency_of(const LoadOptions& options) {
+  const int otherwise = options.rate > 0 ? kMaxConcurrency : kDefaultConcurrency;
+  return std::min(options.concurrency > 0 ? options.concurrency : otherwise, options.n_requests);
+}
+
 // When request i starts, in seconds from the beginning; all 0 without a rate.
 std::vector<double> plan_starts(const LoadOptions& options) {
   std::vector<double> starts(static_cast<size_t>(options.n_requests), 0);
@@ -364,7 +376,7 @@ LoadReport run_load(const LoadOptions& options,
                     const std::vector<std::string>& prompts) {
   LoadReport report;
   report.samples.resize(static_cast<size_t>(options.n_requests));
-  report.concurrency = options.concurrency;
+  report.concurrency = concurrency_of(options);
   report.rate = options.rate;
   const std::vector<double> starts = plan_starts(options);
   std::atomic<int> next{0};
@@ -393,7 +405,7 @@ LoadReport run_load(const LoadOptions& options,
     }
   };
   std::vector<std::thread> threads;
-  for (int i = 0; i < std::min(options.concurrency, options.n_requests); ++i) {
+  for (int i = 0; i < report.concurrency; ++i) {
     threads.emplace_back(work);
   }
   for (std::thread& thread : threads) {

@@ -121,7 +121,7 @@ TEST(LoadFromOddServers, all_else_is_an_error_on_one_line) {
            "data: "
            "{\"choices\":[{\"finish_reason\":\"stop\"}],\"usage\":{\"completion_tokens\":-2}}\n\n"
            "data: [DONE]\n\n",
-       "the answer is empty"},
+       "usage counts no token"},
   };
   for (const auto& [answer, words] : cases) {
     const json report = load_report_of(answer);

@@ -15,12 +15,13 @@ namespace {
 
 struct Totals {
   int64_t n_whole = 0;
+  int64_t n_empty = 0;  // of the whole ones: the model ended at once
   int64_t n_short = 0;
-  int64_t n_refused = 0;  // an HTTP status other than 200
-  int64_t n_broken = 0;   // no answer, or not a whole one
-  int64_t prompt_tokens = 0;
+  int64_t n_refused = 0;      // an HTTP status other than 200
+  int64_t n_broken = 0;       // no answer, or not a whole one
+  int64_t prompt_tokens = 0;  // these two of whole and short ones
   int64_t completion_tokens = 0;
-  std::vector<double> first_token;
+  std::vector<double> first_token;  // these three of whole ones
   std::vector<double> gaps;
   std::vector<double> whole;
   // Errors that differ in numbers alone count as one, shown as the first of them.
@@ -44,8 +45,6 @@ struct Totals {
 Totals total(const LoadReport& report) {
   Totals totals;
   for (const LoadSample& sample : report.samples) {
-    totals.prompt_tokens += sample.prompt_tokens;
-    totals.completion_tokens += sample.completion_tokens;
     if (!sample.error.empty()) {
       ++(sample.status != 0 && sample.status != 200 ? totals.n_refused : totals.n_broken);
       totals.add_error(sample.status != 0 && sample.status != 200
@@ -53,7 +52,14 @@ Totals total(const LoadReport& report) {
                            : sample.error);
       continue;
     }
-    ++(sample.is_short ? totals.n_short : totals.n_whole);
+    totals.prompt_tokens += sample.prompt_tokens;
+    totals.completion_tokens += sample.completion_tokens;
+    if (sample.is_short) {
+      ++totals.n_short;
+      continue;
+    }
+    ++totals.n_whole;
+    totals.n_empty += sample.completion_tokens == 0 ? 1 : 0;
     if (sample.first_token > 0) {  // else nothing was shown, say an empty text
       totals.first_token.push_back(sample.first_token);
     }
@@ -111,12 +117,13 @@ std::string report_text(const LoadReport& report) {
   const Totals totals = total(report);
   const auto n_requests = static_cast<int64_t>(report.samples.size());
   std::string text = fmt::format(
-      "{}, {}: {} whole, {} short, {} refused, {} broken\n",
+      "{}, {}: {} whole{}, {} short, {} refused, {} broken\n",
       counted(n_requests, "request"),
       report.rate > 0
           ? fmt::format("{} a second", report.rate)
           : fmt::format("{} at once", std::min<int64_t>(n_requests, report.concurrency)),
       totals.n_whole,
+      totals.n_empty > 0 ? fmt::format(" ({} empty)", totals.n_empty) : "",
       totals.n_short,
       totals.n_refused,
       totals.n_broken);
@@ -151,6 +158,7 @@ std::string report_json(const LoadReport& report) {
       .add("concurrency", report.concurrency)
       .add("rate", report.rate)
       .add("whole", totals.n_whole)
+      .add("empty", totals.n_empty)
       .add("short", totals.n_short)
       .add("refused", totals.n_refused)
       .add("broken", totals.n_broken)

@@ -10,14 +10,14 @@ namespace millrace {
 // One request, as the client saw it. Times in seconds.
 struct LoadSample {
   int status = 0;             // HTTP; 0: no answer
-  std::string error;          // empty: the answer was whole
+  std::string error = {};     // empty: the answer was whole
   bool is_short = false;      // whole, but with fewer tokens than asked for (--ignore-eos)
   int64_t prompt_tokens = 0;  // the server's own counts, from usage
   int64_t completion_tokens = 0;
-  double first_token = 0;    // from the (planned) start
-  double whole = 0;          // from the (planned) start
-  std::vector<double> gaps;  // between pieces of text; the first token is not one
-  std::string finish_reason;
+  double first_token = 0;         // from the (planned) start
+  double whole = 0;               // from the (planned) start
+  std::vector<double> gaps = {};  // between pieces of text; the first token is not one
+  std::string finish_reason = {};
 };
 
 struct LoadReport {

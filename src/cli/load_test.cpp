@@ -188,6 +188,35 @@ TEST_F(LoadTest, refusals_and_short_answers_are_listed_apart) {
   EXPECT_EQ(load({"--requests", "2", "--ignore-eos", "--max-tokens", "7"}), 0);
 }
 
+TEST_F(LoadTest, an_answer_that_ends_at_once_is_whole_and_empty) {
+  serve({kReason, R"({"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":0}})", "[DONE]"});
+  EXPECT_EQ(load({"--requests", "2"}), 0) << error_;
+  EXPECT_EQ(report_["whole"], 2);
+  EXPECT_EQ(report_["empty"], 2);
+  EXPECT_EQ(report_["first_token_seconds"]["n"], 0);
+  EXPECT_EQ(report_["answer_seconds"]["n"], 2);
+}
+
+TEST(LoadReport, percentiles_are_of_whole_answers_and_rates_of_what_came) {
+  LoadReport report;
+  report.concurrency = 3;
+  report.seconds = 2;
+  report.samples = {
+      {.status = 200, .completion_tokens = 6, .first_token = 0.1, .whole = 0.4, .gaps = {0.1}},
+      {.status = 200,
+       .is_short = true,
+       .completion_tokens = 4,
+       .first_token = 0.9,
+       .whole = 1.9,
+       .gaps = {0.8}},
+      {.status = 200, .error = "broke off", .completion_tokens = 90, .first_token = 0.9}};
+  const json found = json::parse(report_json(report));
+  EXPECT_EQ(found["tokens_per_second"], 5);
+  for (const char* name : {"first_token_seconds", "inter_token_seconds", "answer_seconds"}) {
+    EXPECT_EQ(found[name]["n"], 1) << name;
+  }
+}
+
 TEST_F(LoadTest, when_nothing_was_whole_no_figure_is_shown) {
   serve({}, 429);
   EXPECT_EQ(load({"--requests", "3", "--model", "m"}), 1);
@@ -236,6 +265,12 @@ TEST_F(LoadTest, the_temperature_is_one_unless_asked) {
   serve({piece("a"), kReason, kUsage, "[DONE]"});
   EXPECT_EQ(load({"--requests", "1"}), 0);
   EXPECT_EQ(json::parse(last_body_)["temperature"], 1);
+}
+
+TEST_F(LoadTest, with_a_rate_nobody_waits_for_a_place) {
+  serve({piece("a"), kReason, kUsage, "[DONE]"});
+  EXPECT_EQ(load({"--requests", "40", "--rate", "100000"}), 0);
+  EXPECT_EQ(report_["concurrency"], 40);
 }
 
 TEST_F(LoadTest, a_rate_spreads_the_starts) {
