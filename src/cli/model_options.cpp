@@ -58,7 +58,8 @@ void ModelOptions::declare_limits(OptionSet& options) {
               max_model_len,
               kMinModelLen,
               INT64_MAX,
-              "Tokens of prompt and answer together; default: the model's window");
+              "Tokens of prompt and answer together; default: the model's window, or what memory "
+              "holds");
   options.add("--kv-memory",
               kv_mebibytes,
               1,

@@ -19,7 +19,7 @@ void SchedulingOptions::declare(OptionSet& options, const char* keys) {
               0,
               kMaxStepMilliseconds,
               "Milliseconds that running answers wait for their next token while a prompt is "
-              "computed; 0: twice as long as without it, at least 100");
+              "computed; 0: 100, or twice what a step without prompts takes if that is more");
   options.add("--policy",
               policy,
               "latency (prompts are computed so that running answers keep their pace) or "
