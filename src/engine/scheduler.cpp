@@ -154,7 +154,7 @@ int64_t Scheduler::n_missing_blocks(const Entry& entry, int64_t end) const {
       blocks_for(end, limits_.block_tokens) - static_cast<int64_t>(entry.blocks.size()), 0);
 }
 
-// Prompt tokens that the next span may have. Someone always gets a piece, so that prompts end.
+// Prompt tokens that the next span may have. Someone always gets one, so that prompts end.
 int64_t Scheduler::n_prompt_tokens_allowed() const {
   if (has_prompt_tokens_) {
     return n_prompt_tokens_left_;
@@ -162,7 +162,8 @@ int64_t Scheduler::n_prompt_tokens_allowed() const {
   const bool has_others =
       !limits_.fills_steps &&
       (prefills_.size() > 1 || (!waiting_.empty() && n_running() < limits_.max_sequences));
-  return std::max(n_prompt_tokens_left_ - (has_others ? kSmallestChunk : 0), kSmallestChunk);
+  const int64_t for_others = has_others ? std::min(kSmallestChunk, n_prompt_tokens_left_ / 2) : 0;
+  return std::max<int64_t>(n_prompt_tokens_left_ - for_others, 1);
 }
 
 // The sequence's next span, if the budget has room for all of it.
@@ -179,7 +180,8 @@ bool Scheduler::add_span(StepPlan& plan, const Entry& entry, int64_t begin) {
     }
     if (count > n_allowed) {
       const int64_t piece = std::min({kSmallestChunk, limits_.block_tokens, limits_.prefill_chunk});
-      count = (begin + n_allowed) / piece * piece - begin;
+      const int64_t n_to_edge = (begin + n_allowed) / piece * piece - begin;
+      count = n_to_edge > 0 ? n_to_edge : n_allowed;
     }
   }
   SpanPlan span{.sequence = entry.id, .begin = begin, .count = count};

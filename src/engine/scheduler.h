@@ -73,7 +73,8 @@ using StoredBlocks = std::function<int64_t(SequenceId sequence, int64_t first)>;
 //   left of the budget waits for the next step, so the edges depend on the request alone.
 // - Decodes come first, then prefill chunks, each by priority and arrival.
 // - A step's prompt tokens may be limited besides: chunks then end on smaller edges, of the same
-//   grid. The oldest prompt takes all but one such piece, which is for those behind it.
+//   grid, or anywhere when not even such a piece is allowed. The oldest prompt takes all but one
+//   piece, at least half, and one token when none is allowed.
 //   With fills_steps a prompt takes all that decodes and those before it leave, up to such an edge,
 //   and whoever fits may pass the next in line.
 // - A sequence is admitted only when blocks for all its tokens are free, with one more for each
@@ -120,7 +121,7 @@ class Scheduler {
   void remove(SequenceId id);             // in any state; its blocks become free
 
   // Changes nothing but scratch memory. At most one plan at a time, followed by its apply().
-  // max_prompt_tokens: what the step's time allows; the first prompt gets kSmallestChunk at least.
+  // max_prompt_tokens: what the step's time allows; the first prompt gets one token at least.
   StepPlan plan(int64_t max_prompt_tokens = kNoLimit);
   // Lengthens the plan's decodes by guesses at the tokens that follow, to be verified: at most
   // n_drafts[i] for span i, as many as budget, rows and free blocks allow. Once, right after

@@ -341,16 +341,21 @@ TEST(Scheduler, limited_prompt_tokens_go_to_the_oldest_but_for_a_piece) {
   rig.submit({.id = 1, .n_prompt = 4, .max_new = 50});
   rig.step();
   rig.submit({.id = 2, .n_prompt = 100, .max_new = 5});
-  rig.submit({.id = 3, .n_prompt = 8, .max_new = 5});
-  rig.max_prompt_tokens = 12;
-  const StepPlan first = rig.step();
-  EXPECT_THAT(sequences_of(first), ElementsAre(1, 2, 3));
-  EXPECT_EQ(first.spans[1].count, 8);
-  EXPECT_EQ(first.spans[2].count, 4);
-  rig.max_prompt_tokens = 0;  // the decodes alone take too long: still a piece, for the oldest
-  const StepPlan second = rig.step();
-  EXPECT_THAT(sequences_of(second), ElementsAre(1, 2));
-  EXPECT_EQ(second.spans[1].count, 8);
+  rig.submit({.id = 3, .n_prompt = 40, .max_new = 5});
+  // Tokens of 1, 2 and so on.
+  const auto counts = [&](int64_t max_prompt_tokens) {
+    rig.max_prompt_tokens = max_prompt_tokens;
+    std::vector<int64_t> counts;
+    for (const SpanPlan& span : rig.step().spans) {
+      EXPECT_EQ(span.sequence, counts.size() + 1);
+      counts.push_back(span.count);
+    }
+    return counts;
+  };
+  EXPECT_THAT(counts(18), ElementsAre(1, 8, 8));
+  EXPECT_THAT(counts(10), ElementsAre(1, 4, 4));
+  EXPECT_THAT(counts(3), ElementsAre(1, 2, 1));  // less than a piece
+  EXPECT_THAT(counts(0), ElementsAre(1, 1));     // the decodes alone take too long
   int steps = 0;
   while (!rig.scheduler.is_idle()) {
     ASSERT_LT(++steps, 200);

@@ -7,19 +7,34 @@
 namespace millrace {
 
 int64_t StepBudget::max_prompt_tokens(int64_t n_decoding) const {
-  if (n_decoding == 0 || !prompt_cost_.is_known()) {
+  if (n_decoding == 0 || n_prompt_tokens_ == 0) {
     return Scheduler::kNoLimit;
   }
-  const double limit = max_seconds_ > 0
-                           ? max_seconds_
-                           : std::max(kLeastLimit, kSlowdown * decode_cost_.seconds(n_decoding));
-  return std::max<int64_t>(prompt_cost_.rows_within(limit) - n_decoding, 0);
+  constexpr double kLeastSeconds = 1e-9;  // of a token
+  const double seconds_per_token = std::max(prompt_seconds_ / n_prompt_tokens_, kLeastSeconds);
+  return static_cast<int64_t>(std::max(seconds_left(n_decoding), 0.0) / seconds_per_token);
+}
+
+// For prompts, in a step in which so many decode.
+double StepBudget::seconds_left(int64_t n_decoding) const {
+  const double decodes = decode_cost_.seconds(n_decoding);
+  return max_seconds_ > 0 ? max_seconds_ - decodes
+                          : std::max(kLeastLimit - decodes, (kSlowdown - 1) * decodes);
 }
 
 void StepBudget::note(const StepPlan& plan, double seconds) {
-  const auto is_decode = [](const SpanPlan& span) { return span.count - span.n_drafts == 1; };
-  const bool only_decodes = std::ranges::all_of(plan.spans, is_decode);
-  (only_decodes ? decode_cost_ : prompt_cost_).note(plan.n_tokens, seconds);
+  int64_t n_prompt = 0;
+  for (const SpanPlan& span : plan.spans) {
+    const int64_t n_new = span.count - span.n_drafts;
+    n_prompt += n_new > 1 || !span.is_sampling ? n_new : 0;
+  }
+  if (n_prompt == 0) {
+    decode_cost_.note(plan.n_tokens, seconds);
+    return;
+  }
+  const double decodes = decode_cost_.seconds(plan.n_tokens - n_prompt);
+  n_prompt_tokens_ = n_prompt_tokens_ * kForgetPrompts + static_cast<double>(n_prompt);
+  prompt_seconds_ = prompt_seconds_ * kForgetPrompts + std::max(seconds - decodes, 0.0);
 }
 
 }  // namespace millrace

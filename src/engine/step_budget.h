@@ -25,12 +25,16 @@ class StepBudget {
   void note(const StepPlan& plan, double seconds);
 
  private:
-  // What prompt tokens take grows with their position, so the latest steps say most.
+  double seconds_left(int64_t n_decoding) const;
+
+  // What a prompt token takes grows with its position, so the latest steps say most.
   static constexpr double kForgetPrompts = 0.7;
 
   double max_seconds_;
-  StepCost decode_cost_;                  // of steps that only decode
-  StepCost prompt_cost_{kForgetPrompts};  // of those that compute prompts
+  StepCost decode_cost_;  // of steps that only decode
+  // Of the latest steps that compute prompts, besides what their decodes take.
+  double n_prompt_tokens_ = 0;
+  double prompt_seconds_ = 0;
 };
 
 }  // namespace millrace

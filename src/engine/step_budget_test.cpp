@@ -9,10 +9,10 @@
 namespace millrace {
 namespace {
 
-// A step of one span.
+// A step of one span: a decode if it has one token.
 StepPlan step_of(int64_t n_tokens) {
   StepPlan plan;
-  plan.spans = {{.count = n_tokens}};
+  plan.spans = {{.count = n_tokens, .is_sampling = n_tokens == 1}};
   plan.n_tokens = n_tokens;
   return plan;
 }
@@ -36,7 +36,7 @@ struct Times {
 
 // Eight sequences decode while a prompt of 4,000 tokens comes.
 Times times_of(double max_seconds, bool is_limited) {
-  Rig rig({.n_blocks = 200,
+  Rig rig({.n_blocks = 900,
            .max_sequences = 16,
            .max_batch_tokens = 512,
            .prefill_chunk = 256,
@@ -52,7 +52,7 @@ Times times_of(double max_seconds, bool is_limited) {
   };
   Times times;
   for (SequenceId id = 1; id <= 8; ++id) {
-    rig.submit({.id = id, .n_prompt = 200, .max_new = 800});
+    rig.submit({.id = id, .n_prompt = 200, .max_new = 5'000});
   }
   for (int i = 0; i < 40; ++i) {
     times.alone = step();
@@ -61,7 +61,7 @@ Times times_of(double max_seconds, bool is_limited) {
   while (rig.executor.sequences()[9].n_known() == 4'000) {
     times.longest = std::max(times.longest, step());
     ++times.n_steps;
-    EXPECT_LT(times.n_steps, 700);
+    EXPECT_LE(times.n_steps, 4'000);
   }
   return times;
 }
@@ -74,6 +74,15 @@ TEST(StepBudget, a_long_prompt_holds_decodes_up_no_longer_than_it_may) {
     // It is used: what the prompt takes alone, spread over steps that are nearly full.
     EXPECT_LE(static_cast<double>(times.n_steps), 4'000 * 0.002 / (limit - times.alone) * 1.5);
   }
+}
+
+TEST(StepBudget, a_limit_near_what_decodes_take_alone_is_kept_by_pieces_of_a_few_tokens) {
+  const double alone = times_of(0.05, true).alone;
+  const Times times = times_of(alone * 1.4, true);
+  EXPECT_LE(times.longest, alone * 1.6);
+  EXPECT_GT(times.n_steps, 1'000);
+  // What leaves no time at all still lets prompts end.
+  EXPECT_LE(times_of(alone / 2, true).n_steps, 4'000);
 }
 
 TEST(StepBudget, without_a_limit_prompts_get_as_much_time_as_decodes_and_a_tenth_of_a_second) {
