@@ -10,6 +10,7 @@
 #include "cli/generate.h"
 #include "cli/note.h"
 #include "cli/progress.h"
+#include "kv/block_pool.h"
 
 namespace millrace {
 namespace {
@@ -67,6 +68,15 @@ double seconds_of(const FinishEvent& finish) {
 // what it takes between its first token and its last is what a step of all of them takes.
 Result<FinishEvent> run(
     Engine& engine, int n_prompt, int64_t n_tokens, int n_sequences, std::mt19937_64& random) {
+  const auto do_not_fit = [&] {
+    return fail(ErrorCode::kInvalidArgument,
+                "{} sequences of {} tokens (--sequences) do not fit the KV memory at once",
+                n_sequences,
+                n_prompt + n_tokens);
+  };
+  if (n_sequences * blocks_for(n_prompt + n_tokens) > engine.info().n_blocks) {
+    return do_not_fit();
+  }
   std::vector<std::shared_ptr<TokenStream>> streams;
   for (int i = 0; i < n_sequences; ++i) {
     const bool is_last = i + 1 == n_sequences;
@@ -88,10 +98,7 @@ Result<FinishEvent> run(
       return propagate(other);
     }
     if (finish && seconds_of(*other) < seconds_of(*finish)) {
-      return fail(ErrorCode::kInvalidArgument,
-                  "{} sequences of {} tokens (--sequences) do not fit the KV memory at once",
-                  n_sequences,
-                  n_prompt + n_tokens);
+      return do_not_fit();
     }
   }
   return finish;
