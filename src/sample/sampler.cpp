@@ -4,7 +4,6 @@
 #include <cfloat>
 #include <cmath>
 #include <limits>
-#include <optional>
 
 #include "base/check.h"
 
@@ -438,25 +437,27 @@ TokenId Sampler::draw_from_candidates(const Row& row, NoiseKey key) const {
   double scale = std::numeric_limits<double>::infinity();
   int64_t block = -1;
   uint32_t block_high = 0;
-  std::optional<BlockNoise> noise;  // of the block, once a candidate may win
+  BlockNoise noise;  // of the block, once a candidate may win
+  bool has_noise = false;
   for (const Candidate& candidate : candidates_) {
     if (candidate.token / kNoiseBlock != block) {
       block = candidate.token / kNoiseBlock;
       block_high = noise_bits(key, block, kBlockHigh);
-      noise.reset();
+      has_noise = false;
     }
     const double weight = candidate.weight * scale;
     if (weight * kNoiseBlock < least_winning_weight(block_high)) {
       continue;
     }
-    if (!noise) {
+    if (!has_noise) {
       noise = block_noise(key, block, block_high);
+      has_noise = true;
     }
-    if (candidate.token != noise->first_token &&
+    if (candidate.token != noise.first_token &&
         weight < least_winning_weight(noise_bits(key, candidate.token, kTokenHigh))) {
       continue;
     }
-    best.offer(row.tempered(candidate.logit) + gumbel(key, *noise, candidate.token),
+    best.offer(row.tempered(candidate.logit) + gumbel(key, noise, candidate.token),
                candidate.token);
     scale = std::exp(best_tempered - best.score) * kContenderSlack;
   }
