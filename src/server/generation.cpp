@@ -310,21 +310,28 @@ AnswerOptions answer_options(const Service& service,
           .has_logprobs = fields.request.n_logprobs.has_value()};
 }
 
-ApiResult<Reply> answer_generation(Call& call,
-                                   const GenerationFields& fields,
-                                   std::string_view prompt_field,
-                                   std::vector<std::vector<TokenId>> prompts,
-                                   std::unique_ptr<AnswerWriter> writer) {
-  Engine& engine = *call.service.engine();
+ApiResult<std::vector<Request>> make_requests(const Call& call,
+                                              const GenerationFields& fields,
+                                              std::string_view prompt_field,
+                                              std::vector<std::vector<TokenId>> prompts) {
   std::vector<Request> requests(prompts.size(), fields.request);
   for (size_t i = 0; i < prompts.size(); ++i) {
     requests[i].prompt = std::move(prompts[i]);
     requests[i].client = call.client;
     requests[i].received = call.request.received;
   }
-  if (auto mistake = find_mistake(requests, fields, engine.limits(), prompt_field)) {
+  const RequestLimits& limits = call.service.engine()->limits();
+  if (auto mistake = find_mistake(requests, fields, limits, prompt_field)) {
     return tl::unexpected(std::move(*mistake));
   }
+  return requests;
+}
+
+ApiResult<Reply> answer_generation(const Call& call,
+                                   const GenerationFields& fields,
+                                   std::vector<Request> requests,
+                                   std::unique_ptr<AnswerWriter> writer) {
+  Engine& engine = *call.service.engine();
   AnswerForm form{fields.streams, fields.request.n, std::move(writer), call.wake};
   if (ResponseCache* cache = call.service.response_cache()) {
     return answer_with_cache(call, fields, *cache, std::move(requests), std::move(form));

@@ -40,14 +40,18 @@ ApiError too_long(const Error& error, std::string param);
 AnswerHead make_answer_head(std::string_view prefix, GenerationFields& fields);
 AnswerOptions answer_options(const Service& service, const GenerationFields& fields, int n_choices);
 
-// Submits one request a prompt (each with request.n choices) and answers with
-// what the writer makes of the events. An error of any prompt is an error of
-// the whole, found before one is submitted. prompt_field: where the client
-// wrote the prompts.
-ApiResult<Reply> answer_generation(Call& call,
+// One request a prompt, each with fields.request.n choices; or what is wrong with any of them.
+// Nothing that grows with a prompt or with n is to be made before: this refuses what is too long or
+// too many. prompt_field: where the client wrote the prompts.
+ApiResult<std::vector<Request>> make_requests(const Call& call,
+                                              const GenerationFields& fields,
+                                              std::string_view prompt_field,
+                                              std::vector<std::vector<TokenId>> prompts);
+
+// Submits what make_requests gave and answers with what the writer makes of the events.
+ApiResult<Reply> answer_generation(const Call& call,
                                    const GenerationFields& fields,
-                                   std::string_view prompt_field,
-                                   std::vector<std::vector<TokenId>> prompts,
+                                   std::vector<Request> requests,
                                    std::unique_ptr<AnswerWriter> writer);
 
 }  // namespace millrace

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <nlohmann/json.hpp>
 
@@ -112,6 +113,39 @@ TEST_F(GenerationTest, mistakes_that_only_the_engine_finds_name_the_field) {
   EXPECT_NE(renamed.response.body.find("(max_completion_tokens)"), std::string::npos);
   EXPECT_EQ(engine_.engine->stats().prompt_tokens,
             0);  // not even the good ones were started
+}
+
+// Kilobytes, the most so far.
+int64_t peak_memory() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss;
+}
+
+// An echo takes the prompt's text once for each choice.
+TEST_F(GenerationTest, a_prompt_beyond_the_window_is_refused_before_its_echo_is_made) {
+  constexpr int kIds = 300'000;
+  const Tokenizer& tokenizer = engine_.engine->tokenizer();
+  TokenId longest = 0;
+  for (TokenId id = 0; id < tokenizer.vocab_size(); ++id) {
+    longest =
+        tokenizer.token_bytes(id).size() > tokenizer.token_bytes(longest).size() ? id : longest;
+  }
+  const int64_t echo_bytes =
+      int64_t{128} * kIds * static_cast<int64_t>(tokenizer.token_bytes(longest).size());
+  std::string ids = std::to_string(longest);
+  for (int i = 1; i < kIds; ++i) {
+    ids += fmt::format(",{}", longest);
+  }
+  const int64_t before = peak_memory();
+  for (const std::string& prompt : {"[" + ids + "]", "[[1],[" + ids + "]]"}) {
+    const int n = prompt.starts_with("[[") ? 64 : 128;
+    const Exchange answer =
+        ask("/v1/completions", fmt::format(R"({{"prompt":{},"echo":true,"n":{}}})", prompt, n));
+    EXPECT_EQ(answer.response.status, 400);
+    EXPECT_NE(answer.response.body.find("the window is"), std::string::npos);
+  }
+  EXPECT_LT(1024 * (peak_memory() - before), echo_bytes / 2);
 }
 
 TEST_F(GenerationTest, the_seed_that_was_drawn_is_reported_and_gives_the_answer_again) {

@@ -28,11 +28,15 @@ ApiResult<Reply> create_chat_completion(Call& call) {
   }
   fields.request.prediction = std::move(*prediction);
   const AnswerHead head = make_answer_head("chatcmpl-", fields);
-  auto writer = make_chat_writer(
-      head, answer_options(call.service, fields, fields.request.n), engine.tokenizer());
   std::vector<std::vector<TokenId>> prompts;
   prompts.push_back(std::move(*prompt));
-  return answer_generation(call, fields, "messages", std::move(prompts), std::move(writer));
+  auto requests = make_requests(call, fields, "messages", std::move(prompts));
+  if (!requests) {
+    return tl::unexpected(std::move(requests.error()));
+  }
+  auto writer = make_chat_writer(
+      head, answer_options(call.service, fields, fields.request.n), engine.tokenizer());
+  return answer_generation(call, fields, std::move(*requests), std::move(writer));
 }
 
 }  // namespace millrace

@@ -117,11 +117,11 @@ ApiResult<std::vector<std::vector<TokenId>>> encode_prompts(const Engine& engine
 
 // What the writer needs to know of each choice's prompt.
 std::vector<CompletionPrompt> describe_prompts(const CompletionRequest& request,
-                                               const std::vector<std::vector<TokenId>>& prompts,
+                                               const std::vector<Request>& requests,
                                                const Tokenizer& tokenizer) {
   std::vector<CompletionPrompt> of_choices;
-  for (size_t i = 0; i < prompts.size(); ++i) {
-    const std::vector<TokenId>& ids = prompts[i];
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const std::vector<TokenId>& ids = requests[i].prompt;
     CompletionPrompt known;
     if (request.echo) {
       const auto* text = std::get_if<Value>(&request.prompts[i]);
@@ -168,14 +168,18 @@ ApiResult<Reply> create_completion(Call& call) {
   if (!prompts) {
     return tl::unexpected(prompts.error());
   }
-  std::vector<CompletionPrompt> of_choices =
-      describe_prompts(*request, *prompts, engine.tokenizer());
   GenerationFields& fields = request->fields;
   const AnswerHead head = make_answer_head("cmpl-", fields);
+  auto requests = make_requests(call, fields, "prompt", std::move(*prompts));
+  if (!requests) {
+    return tl::unexpected(std::move(requests.error()));
+  }
+  std::vector<CompletionPrompt> of_choices =
+      describe_prompts(*request, *requests, engine.tokenizer());
   const AnswerOptions options =
       answer_options(call.service, fields, static_cast<int>(of_choices.size()));
   auto writer = make_completion_writer(head, options, engine.tokenizer(), std::move(of_choices));
-  return answer_generation(call, fields, "prompt", std::move(*prompts), std::move(writer));
+  return answer_generation(call, fields, std::move(*requests), std::move(writer));
 }
 
 }  // namespace millrace
