@@ -1,6 +1,7 @@
 #include "server/host_check.h"
 
 #include <arpa/inet.h>
+#include <netinet/in.h>
 
 #include <algorithm>
 #include <array>
@@ -54,11 +55,17 @@ bool is_origin(std::string_view text) {
 }
 
 bool is_loopback_address(std::string_view address) {
-  std::array<unsigned char, 4> bytes{};
-  if (::inet_pton(AF_INET, std::string(address).c_str(), bytes.data()) == 1) {
-    return bytes[0] == 127;
+  address = address.substr(0, address.find('%'));  // a zone does not make it another address
+  std::array<unsigned char, 4> v4{};
+  if (::inet_pton(AF_INET, std::string(address).c_str(), v4.data()) == 1) {
+    return v4[0] == IN_LOOPBACKNET;
   }
-  return address == "::1";
+  in6_addr v6{};
+  if (::inet_pton(AF_INET6, std::string(address).c_str(), &v6) != 1) {
+    return false;
+  }
+  return IN6_IS_ADDR_LOOPBACK(&v6) ||
+         (IN6_IS_ADDR_V4MAPPED(&v6) && v6.s6_addr[12] == IN_LOOPBACKNET);
 }
 
 }  // namespace millrace

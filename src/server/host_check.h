@@ -16,6 +16,7 @@ std::string host_name(std::string_view host);
 // and the name that containers have for their host.
 bool is_local_name(std::string_view name);
 
+// However it is spelled: 127.0.0.1, ::1, 0:0:0:0:0:0:0:1, ::ffff:127.0.0.1.
 bool is_loopback_address(std::string_view address);
 
 // As a browser's Origin header has it: scheme://host, perhaps with a port, and nothing behind.

@@ -49,12 +49,29 @@ TEST(HostCheck, origins_are_a_scheme_and_a_host_and_nothing_behind) {
 }
 
 TEST(HostCheck, loopback_addresses) {
-  EXPECT_TRUE(is_loopback_address("127.0.0.1"));
-  EXPECT_TRUE(is_loopback_address("127.1.2.3"));
-  EXPECT_TRUE(is_loopback_address("::1"));
-  EXPECT_FALSE(is_loopback_address("0.0.0.0"));
-  EXPECT_FALSE(is_loopback_address("::"));
-  EXPECT_FALSE(is_loopback_address("1.2.3.127"));
+  for (const char* address : {"127.0.0.1",
+                              "127.1.2.3",
+                              "::1",
+                              "0:0:0:0:0:0:0:1",
+                              "0000::0001",
+                              "::0.0.0.1",
+                              "::1%lo",
+                              "::ffff:127.0.0.1",
+                              "::FFFF:7f01:203"}) {
+    EXPECT_TRUE(is_loopback_address(address)) << address;
+  }
+  for (const char* address : {"",
+                              "0.0.0.0",
+                              "1.2.3.127",
+                              "::",
+                              "::2",
+                              "1::1",
+                              "::ffff:0.0.0.0",
+                              "::ffff:128.0.0.1",
+                              "::127.0.0.1",
+                              "localhost"}) {
+    EXPECT_FALSE(is_loopback_address(address)) << address;
+  }
 }
 
 }  // namespace
