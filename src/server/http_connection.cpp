@@ -24,6 +24,8 @@ constexpr size_t kPipelinedBytes = 64 * 1024;
 // What a refused request may still send before its connection is closed instead of drained.
 constexpr size_t kDrainBytes = 64 * 1024;
 constexpr std::chrono::milliseconds kLinger{2'000};
+// Refused connections that may stay open for so long; more are closed at once.
+constexpr int kMaxLingering = 32;
 // After a body of this size what it has left in the allocator goes back to the system.
 constexpr size_t kTrimBytes = size_t{1} << 20;
 constexpr std::string_view kTooManyBodies =
@@ -72,10 +74,14 @@ std::string reason_of_parse_error(const SystemError& error, const HttpServerOpti
 
 }  // namespace
 
-HttpConnection::HttpConnection(tcp::socket socket, IoThread& thread, HttpShared& shared)
+HttpConnection::HttpConnection(tcp::socket socket,
+                               IoThread& thread,
+                               HttpShared& shared,
+                               std::atomic<int>& counter)
     : socket_(std::move(socket)),
       thread_(thread),
       shared_(shared),
+      counter_(counter),
       deadline_(thread.context),
       wake_timer_(thread.context) {
   thread_.connections.insert(this);
@@ -90,7 +96,7 @@ HttpConnection::~HttpConnection() {
     slot_->target = nullptr;
   }
   thread_.connections.erase(this);
-  shared_.n_connections.fetch_sub(1);
+  counter_.fetch_sub(1);
 }
 
 asio::awaitable<void> HttpConnection::run() {
@@ -107,7 +113,9 @@ asio::awaitable<void> HttpConnection::run() {
 asio::awaitable<void> HttpConnection::run_refused() {
   has_unread_input_ = true;
   co_await refuse(503, "too many connections");
-  co_await close();
+  if (shared_.n_refused.load() <= kMaxLingering) {
+    co_await close();
+  }
 }
 
 // Reads one request and writes its answer; false when the connection is to be closed.

@@ -29,8 +29,9 @@ struct HttpShared {
   HttpHandler handler;
   BodyBudget bodies;
   std::atomic<bool> is_draining{false};
-  std::atomic<int> n_connections{0};
-  std::atomic<int> n_running{0};  // requests between their last byte in and their last byte out
+  std::atomic<int> n_connections{0};  // that are served
+  std::atomic<int> n_refused{0};      // besides them: told that there are too many, not closed yet
+  std::atomic<int> n_running{0};      // requests between their last byte in and their last byte out
   asio::io_context* helper = nullptr;  // its threads run the handler for large bodies
 };
 
@@ -43,7 +44,11 @@ struct IoThread {
 
 class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
  public:
-  HttpConnection(tcp::socket socket, IoThread& thread, HttpShared& shared);
+  // counter: where it was counted; it takes itself off at its end.
+  HttpConnection(tcp::socket socket,
+                 IoThread& thread,
+                 HttpShared& shared,
+                 std::atomic<int>& counter);
   ~HttpConnection();
   HttpConnection(const HttpConnection&) = delete;
   HttpConnection& operator=(const HttpConnection&) = delete;
@@ -86,6 +91,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   tcp::socket socket_;
   IoThread& thread_;
   HttpShared& shared_;
+  std::atomic<int>& counter_;
   boost::beast::flat_buffer buffer_;  // bytes received and not parsed yet
   asio::steady_timer deadline_;
   asio::steady_timer wake_timer_;  // never expires: cancelled to wake the coroutine

@@ -132,12 +132,15 @@ asio::awaitable<void> HttpServer::Impl::accept_loop() {
       co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
       continue;
     }
-    const bool is_full = shared.n_connections.fetch_add(1) >= shared.options.max_connections;
+    // Only this loop adds connections. One that is refused takes no place, however long it stays.
+    const bool is_full = shared.n_connections.load() >= shared.options.max_connections;
+    std::atomic<int>& counter = is_full ? shared.n_refused : shared.n_connections;
+    counter.fetch_add(1);
     if (is_full) {
       close_idle(shared.options.crowded_idle_timeout);
     }
-    auto task = [this, &thread, is_full, moved = std::move(socket)]() mutable {
-      auto connection = std::make_shared<HttpConnection>(std::move(moved), thread, shared);
+    auto task = [this, &thread, is_full, &counter, moved = std::move(socket)]() mutable {
+      auto connection = std::make_shared<HttpConnection>(std::move(moved), thread, shared, counter);
       asio::co_spawn(thread.context,
                      is_full ? connection->run_refused() : connection->run(),
                      [connection](std::exception_ptr) {});

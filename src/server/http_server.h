@@ -47,7 +47,7 @@ class HttpServer {
   uint16_t port() const;
   std::string url() const;  // "http://127.0.0.1:8080"
 
-  int n_connections() const;
+  int n_connections() const;  // those that were refused are not among them
   int n_requests_running() const;
   size_t body_bytes() const;  // of large bodies just now
 

@@ -1,0 +1,74 @@
+// What the transport refuses by itself: how it says so, and that it keeps nobody else out.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "server/http_server.h"
+#include "server/raw_client.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::string_view kGet = "GET /a HTTP/1.1\r\nHost: h\r\n\r\n";
+
+class HttpLimitsTest : public testing::Test {
+ protected:
+  void start(HttpServerOptions options = {}) {
+    options.port = 0;
+    HttpHandler handler;
+    handler.admit = [](const HttpRequest&) { return std::nullopt; };
+    handler.handle = [](const HttpRequest& request, const Waker&) {
+      Reply reply;
+      reply.response.body = fmt::format("[{} {}]", request.method, request.path);
+      return reply;
+    };
+    handler.refuse = [](int status, std::string_view reason) {
+      return HttpResponse{status, "application/json", {}, fmt::format("[{}]", reason)};
+    };
+    auto started = HttpServer::start(options, handler);
+    ASSERT_TRUE(started) << started.error().message;
+    server_ = std::move(*started);
+  }
+
+  RawClient connect(std::string_view bytes = "") { return RawClient(server_->port(), bytes); }
+
+  static bool eventually(const std::function<bool()>& condition) {
+    for (int i = 0; i < 2000; ++i) {
+      if (condition()) {
+        return true;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return false;
+  }
+
+  std::unique_ptr<HttpServer> server_;
+};
+
+TEST_F(HttpLimitsTest, refused_connections_take_no_place_however_long_they_stay) {
+  HttpServerOptions options;
+  options.max_connections = 2;
+  start(options);
+  {
+    RawClient first = connect(kGet);
+    RawClient second = connect(kGet);
+    ASSERT_TRUE(first.read_until("[GET /a]") && second.read_until("[GET /a]"));
+    std::vector<RawClient> refused;  // more than may linger; they read their answer and stay
+    for (int i = 0; i < 40; ++i) {
+      refused.push_back(connect());
+      ASSERT_TRUE(refused.back().read_until("[too many connections]")) << i;
+      ASSERT_EQ(server_->n_connections(), 2) << i;
+    }
+    first.close();
+    ASSERT_TRUE(eventually([&] { return server_->n_connections() == 1; }));
+    EXPECT_TRUE(connect(kGet).read_until("[GET /a]"));
+  }
+  EXPECT_TRUE(eventually([&] { return server_->n_connections() == 0; }));
+}
+
+}  // namespace
+}  // namespace millrace
