@@ -120,6 +120,7 @@ asio::awaitable<void> HttpConnection::run_refused() {
 
 // Reads one request and writes its answer; false when the connection is to be closed.
 asio::awaitable<bool> HttpConnection::serve_one() {
+  is_http_1_0_ = is_head_request_ = false;  // of the request before: what is refused may be neither
   Parser parser;
   parser.header_limit(static_cast<uint32_t>(shared_.options.max_header_bytes));
   parser.body_limit(shared_.options.max_body_bytes);

@@ -49,6 +49,28 @@ class HttpLimitsTest : public testing::Test {
   std::unique_ptr<HttpServer> server_;
 };
 
+TEST_F(HttpLimitsTest, a_refusal_after_a_head_request_has_its_body) {
+  HttpServerOptions options;
+  options.max_body_bytes = 1000;
+  options.max_header_bytes = 4000;
+  options.header_timeout = std::chrono::milliseconds(50);
+  start(options);
+  const std::string long_header = fmt::format("GET / HTTP/1.1\r\nX: {}", std::string(5000, 'x'));
+  for (const auto& [bytes, status] : std::vector<std::pair<std::string, int>>{
+           {"garbage\r\n\r\n", 400},
+           {"GET / HTTP/1.1\r\nHost", 408},
+           {"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1001\r\n\r\n", 413},
+           {long_header, 431}}) {
+    RawClient client = connect("HEAD /a HTTP/1.1\r\nHost: h\r\n\r\n");
+    ASSERT_TRUE(client.read_until("\r\n\r\n"));
+    client.received.clear();
+    client.send(bytes);
+    EXPECT_TRUE(client.read_to_end());
+    EXPECT_EQ(client.status(), status);
+    EXPECT_TRUE(client.received.ends_with("]")) << client.received;
+  }
+}
+
 TEST_F(HttpLimitsTest, refused_connections_take_no_place_however_long_they_stay) {
   HttpServerOptions options;
   options.max_connections = 2;
