@@ -61,7 +61,9 @@ class LoadTest : public testing::Test {
     options.port = 0;
     HttpHandler handler;
     handler.admit = [](const HttpRequest&) { return std::nullopt; };
-    handler.refuse = [](int code, std::string_view) { return HttpResponse{code, "", {}, ""}; };
+    handler.refuse = [](int code, std::string_view, const HttpRequest*) {
+      return HttpResponse{code, "", {}, ""};
+    };
     handler.handle = [=, this](HttpRequest request, const Waker& wake) {
       Reply reply;
       if (request.path == "/v1/models") {

@@ -70,8 +70,8 @@ struct HttpHandler {
   // Runs on an I/O thread, or on a helper thread when the body is large.
   std::function<Reply(HttpRequest request, Waker wake)> handle;
   // Answers for requests that never became one: malformed (400), too large (413, 431), timed out
-  // (408).
-  std::function<HttpResponse(int status, std::string_view reason)> refuse;
+  // (408). head: as much of it as was understood; null: nothing that can be relied on.
+  std::function<HttpResponse(int status, std::string_view reason, const HttpRequest* head)> refuse;
 };
 
 }  // namespace millrace

@@ -47,8 +47,11 @@ void enable_keepalive(int descriptor) {
   set(IPPROTO_TCP, TCP_KEEPCNT, kKeepaliveProbes);
 }
 
-HttpResponse guarded_refusal(const HttpHandler& handler, int status, std::string_view reason) {
-  HttpResponse response = handler.refuse(status, reason);
+HttpResponse guarded_refusal(const HttpHandler& handler,
+                             int status,
+                             std::string_view reason,
+                             const HttpRequest* head) {
+  HttpResponse response = handler.refuse(status, reason, head);
   response.status = status;
   return response;
 }
@@ -112,7 +115,7 @@ asio::awaitable<void> HttpConnection::run() {
 
 asio::awaitable<void> HttpConnection::run_refused() {
   has_unread_input_ = true;
-  co_await refuse(503, "too many connections");
+  co_await refuse(503, "too many connections", nullptr);
   if (shared_.n_refused.load() <= kMaxLingering) {
     co_await close();
   }
@@ -134,7 +137,7 @@ asio::awaitable<bool> HttpConnection::serve_one() {
   auto read = to_request(message);
   if (!read) {
     has_unread_input_ = true;
-    co_await refuse(400, read.error().message);
+    co_await refuse(400, read.error().message, nullptr);
     co_return false;
   }
   HttpRequest request = std::move(*read);
@@ -142,31 +145,25 @@ asio::awaitable<bool> HttpConnection::serve_one() {
   // Where a body of another coding ends is unknown, so what follows must not be read as a request.
   const std::string* coding = request.header("transfer-encoding");
   if (coding != nullptr && !equals_ignoring_case(*coding, "chunked")) {
-    has_unread_input_ = true;
-    co_await refuse(501, "the only transfer coding read here is chunked");
-    co_return false;
+    co_return co_await refuse_body(request, 501, "the only transfer coding read here is chunked");
   }
   if (const auto refusal = shared_.handler.admit(request)) {
-    co_return co_await answer_refusal(parser, *refusal);
+    co_return co_await answer_refusal(parser, request, *refusal);
   }
   BodyBudget::Share share(shared_.bodies);
   if (!shared_.bodies.has_room_for(parser.content_length().value_or(0))) {
-    has_unread_input_ = true;
-    co_await refuse(503, kTooManyBodies);
-    co_return false;
+    co_return co_await refuse_body(request, 503, kTooManyBodies);
   }
   const std::string* expect = request.header("expect");
   if (expect != nullptr && !is_http_1_0_ && !parser.is_done()) {
     if (!equals_ignoring_case(*expect, "100-continue")) {
-      has_unread_input_ = true;
-      co_await refuse(417, "only the expectation 100-continue can be met");
-      co_return false;
+      co_return co_await refuse_body(request, 417, "only the expectation 100-continue can be met");
     }
     if (!co_await write(kContinue)) {
       co_return false;
     }
   }
-  if (!co_await read_body(parser, share)) {
+  if (!co_await read_body(parser, request, share)) {
     if (share.bytes() >= kTrimBytes) {
       asio::post(*shared_.helper, [] { ::malloc_trim(0); });
     }
@@ -210,11 +207,12 @@ asio::awaitable<bool> HttpConnection::read_head(Parser& parser) {
       error = http::error::header_limit;
     }
     if (error && error != http::error::need_more) {
-      co_return co_await refuse_malformed(error);
+      co_return co_await refuse_head(
+          parser, status_of_parse_error(error), reason_of_parse_error(error, shared_.options));
     }
     if (!co_await fill()) {
       if (is_timed_out_) {
-        co_await refuse(408, "the headers took too long to arrive");
+        co_return co_await refuse_head(parser, 408, "the headers took too long to arrive");
       }
       co_return false;
     }
@@ -227,14 +225,29 @@ asio::awaitable<bool> HttpConnection::read_head(Parser& parser) {
     error = http::error::header_limit;
   }
   if (error && error != http::error::need_more) {  // or a Content-Length above the limit
-    co_return co_await refuse_malformed(error);
+    co_return co_await refuse_head(
+        parser, status_of_parse_error(error), reason_of_parse_error(error, shared_.options));
   }
   co_return true;
 }
 
-asio::awaitable<bool> HttpConnection::refuse_malformed(const SystemError& error) {
+// Headers that are not whole, or wrong: what is known of them decides how they are answered. The
+// connection is to be closed, here and below.
+asio::awaitable<bool> HttpConnection::refuse_head(const Parser& parser,
+                                                  int status,
+                                                  std::string_view reason) {
   has_unread_input_ = true;
-  co_await refuse(status_of_parse_error(error), reason_of_parse_error(error, shared_.options));
+  is_head_request_ = parser.get().method() == http::verb::head;
+  const auto head = to_request(parser.get());
+  co_await refuse(status, reason, head ? &*head : nullptr);
+  co_return false;
+}
+
+asio::awaitable<bool> HttpConnection::refuse_body(const HttpRequest& head,
+                                                  int status,
+                                                  std::string_view reason) {
+  has_unread_input_ = true;
+  co_await refuse(status, reason, &head);
   co_return false;
 }
 
@@ -247,7 +260,9 @@ size_t HttpConnection::skip_line_ends() {
   return n;
 }
 
-asio::awaitable<bool> HttpConnection::read_body(Parser& parser, BodyBudget::Share& share) {
+asio::awaitable<bool> HttpConnection::read_body(Parser& parser,
+                                                const HttpRequest& head,
+                                                BodyBudget::Share& share) {
   parser.eager(true);
   set_deadline(shared_.options.body_timeout);
   while (!parser.is_done()) {
@@ -255,25 +270,21 @@ asio::awaitable<bool> HttpConnection::read_body(Parser& parser, BodyBudget::Shar
     const size_t used = parser.put(buffer_.data(), error);
     buffer_.consume(used);
     if (error && error != http::error::need_more) {
-      co_return co_await refuse_malformed(error);
+      co_return co_await refuse_body(
+          head, status_of_parse_error(error), reason_of_parse_error(error, shared_.options));
     }
     // The parser reserves a declared length, which takes no memory until bytes are written there.
     const std::string& body = parser.get().body();
     if (!share.grow_to(parser.content_length() ? body.size() : body.capacity())) {
-      has_unread_input_ = true;
-      co_await refuse(503, kTooManyBodies);
-      co_return false;
+      co_return co_await refuse_body(head, 503, kTooManyBodies);
     }
     // Only the line before a chunk and the trailers behind the last one are not consumed in parts.
     if (used == 0 && buffer_.size() > shared_.options.max_header_bytes) {
-      has_unread_input_ = true;
-      co_await refuse(400, "a chunk's header, or the trailers, are too long");
-      co_return false;
+      co_return co_await refuse_body(head, 400, "a chunk's header, or the trailers, are too long");
     }
     if (!parser.is_done() && (used == 0 || buffer_.size() == 0) && !co_await fill()) {
       if (is_timed_out_) {
-        has_unread_input_ = true;
-        co_await refuse(408, "the body took too long to arrive");
+        co_return co_await refuse_body(head, 408, "the body took too long to arrive");
       }
       co_return false;
     }
@@ -283,13 +294,15 @@ asio::awaitable<bool> HttpConnection::read_body(Parser& parser, BodyBudget::Shar
 }
 
 // A small body is read and dropped so that the connection can go on; else it is closed.
-asio::awaitable<bool> HttpConnection::answer_refusal(Parser& parser, const HttpResponse& response) {
+asio::awaitable<bool> HttpConnection::answer_refusal(Parser& parser,
+                                                     const HttpRequest& head,
+                                                     const HttpResponse& response) {
   if (!parser.is_done()) {
     const auto length = parser.content_length();
     const bool is_small = length && *length <= kDrainBytes;
     if (is_small && parser.get().find(http::field::expect) == parser.get().end()) {
       BodyBudget::Share share(shared_.bodies);
-      if (!co_await read_body(parser, share)) {
+      if (!co_await read_body(parser, head, share)) {
         co_return false;
       }
     } else {
@@ -338,7 +351,7 @@ asio::awaitable<Reply> HttpConnection::call_handler(HttpRequest request, BodyBud
       return handler.handle(std::move(moved), wake);
     } catch (const std::exception& error) {
       log_error("[http] handler failed: {}", error.what());
-      return Reply{guarded_refusal(handler, 500, "internal error"), nullptr, false};
+      return Reply{guarded_refusal(handler, 500, "internal error", nullptr), nullptr, false};
     }
   };
   if (request.body.size() < shared_.options.large_body_bytes) {
@@ -512,11 +525,13 @@ asio::awaitable<bool> HttpConnection::write_response(const HttpResponse& respons
   co_return co_await write(bytes);
 }
 
-asio::awaitable<void> HttpConnection::refuse(int status, std::string_view reason) {
+asio::awaitable<void> HttpConnection::refuse(int status,
+                                             std::string_view reason,
+                                             const HttpRequest* head) {
   clear_deadline();
   is_timed_out_ = false;
   keeps_alive_ = false;
-  const HttpResponse response = guarded_refusal(shared_.handler, status, reason);
+  const HttpResponse response = guarded_refusal(shared_.handler, status, reason, head);
   co_await write_response(response);
 }
 

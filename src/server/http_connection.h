@@ -65,10 +65,15 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
   asio::awaitable<bool> serve_one();
   asio::awaitable<bool> read_head(Parser& parser);
-  asio::awaitable<bool> read_body(Parser& parser, BodyBudget::Share& share);
-  asio::awaitable<bool> refuse_malformed(const SystemError& error);
+  asio::awaitable<bool> read_body(Parser& parser,
+                                  const HttpRequest& head,
+                                  BodyBudget::Share& share);
+  asio::awaitable<bool> refuse_head(const Parser& parser, int status, std::string_view reason);
+  asio::awaitable<bool> refuse_body(const HttpRequest& head, int status, std::string_view reason);
   size_t skip_line_ends();
-  asio::awaitable<bool> answer_refusal(Parser& parser, const HttpResponse& response);
+  asio::awaitable<bool> answer_refusal(Parser& parser,
+                                       const HttpRequest& head,
+                                       const HttpResponse& response);
   asio::awaitable<bool> handle(HttpRequest request, BodyBudget::Share share);
   asio::awaitable<Reply> call_handler(HttpRequest request, BodyBudget::Share share);
   asio::awaitable<bool> answer_from_source(Reply& reply);
@@ -77,7 +82,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   asio::awaitable<bool> fill();
   asio::awaitable<bool> write(std::string_view bytes);
   asio::awaitable<bool> write_response(const HttpResponse& response);
-  asio::awaitable<void> refuse(int status, std::string_view reason);
+  // head: see HttpHandler::refuse.
+  asio::awaitable<void> refuse(int status, std::string_view reason, const HttpRequest* head);
   asio::awaitable<void> close();
 
   void set_deadline(std::chrono::milliseconds limit);

@@ -26,8 +26,12 @@ class HttpLimitsTest : public testing::Test {
       reply.response.body = fmt::format("[{} {}]", request.method, request.path);
       return reply;
     };
-    handler.refuse = [](int status, std::string_view reason) {
-      return HttpResponse{status, "application/json", {}, fmt::format("[{}]", reason)};
+    handler.refuse = [](int status, std::string_view reason, const HttpRequest* head) {
+      const std::string* id = head != nullptr ? head->header("x-request-id") : nullptr;
+      return HttpResponse{status,
+                          "application/json",
+                          {{"X-Request-Id", id != nullptr ? *id : "none"}},
+                          fmt::format("[{}]", reason)};
     };
     auto started = HttpServer::start(options, handler);
     ASSERT_TRUE(started) << started.error().message;
@@ -69,6 +73,44 @@ TEST_F(HttpLimitsTest, a_refusal_after_a_head_request_has_its_body) {
     EXPECT_EQ(client.status(), status);
     EXPECT_TRUE(client.received.ends_with("]")) << client.received;
   }
+}
+
+TEST_F(HttpLimitsTest, a_refusal_knows_what_was_understood_of_the_headers) {
+  HttpServerOptions options;
+  options.max_body_bytes = 100'000;
+  options.max_bodies_bytes = 100'000;
+  options.max_header_bytes = 4000;
+  options.header_timeout = std::chrono::milliseconds(50);
+  options.body_timeout = std::chrono::milliseconds(50);
+  start(options);
+  struct Case {
+    std::string headers;  // and what follows them
+    int status;
+    const char* id = "abc-1";
+  };
+  const Case cases[] = {
+      {"Content-Length: 100001\r\n\r\n", 413},
+      {"Transfer-Encoding: chunked\r\n\r\n186a1\r\n" + std::string(100'001, 'x'), 413},
+      {"Transfer-Encoding: gzip\r\n\r\n", 501},
+      {"Content-Length: 2\r\nExpect: tea\r\n\r\n", 417},
+      {"Content-Length: 2\r\n\r\nx", 408},
+      {"Transfer-Encoding: chunked\r\n\r\nzz\r\n", 400},
+      {"Transfer-Encoding: chunked\r\n\r\n1;" + std::string(10'000, 'x'), 400},
+      {"X: " + std::string(5'000, 'x'), 431},
+      {"X: ", 408},
+      {"Host: other\r\n\r\n", 400, "none"},  // whose request this is depends on the reader
+  };
+  for (const Case& one : cases) {
+    RawClient client =
+        connect("POST /a HTTP/1.1\r\nHost: h\r\nX-Request-Id: abc-1\r\n" + one.headers);
+    EXPECT_TRUE(client.read_until("]")) << one.headers.substr(0, 50);
+    EXPECT_EQ(client.status(), one.status) << one.headers.substr(0, 50);
+    EXPECT_TRUE(client.has(fmt::format("X-Request-Id: {}\r\n", one.id))) << client.received;
+  }
+  RawClient head = connect("HEAD /a HTTP/1.1\r\nHost: h\r\nContent-Length: 100001\r\n\r\n");
+  EXPECT_TRUE(head.read_to_end());
+  EXPECT_EQ(head.status(), 413);
+  EXPECT_TRUE(head.received.ends_with("\r\n\r\n")) << head.received;
 }
 
 TEST_F(HttpLimitsTest, refused_connections_take_no_place_however_long_they_stay) {

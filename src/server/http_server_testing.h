@@ -108,7 +108,7 @@ class HttpServerTest : public testing::Test {
     handler.handle = [this](HttpRequest request, Waker wake) {
       return answer(std::move(request), std::move(wake));
     };
-    handler.refuse = [](int status, std::string_view reason) {
+    handler.refuse = [](int status, std::string_view reason, const HttpRequest*) {
       return HttpResponse{status, "application/json", {}, fmt::format("[{}]", reason)};
     };
     auto started = HttpServer::start(options, handler);

@@ -127,11 +127,18 @@ HttpHandler Service::handler() {
   handler.handle = [this](HttpRequest request, const Waker& wake) {
     return handle(std::move(request), wake);
   };
-  handler.refuse = [this](int status, std::string_view reason) {
+  handler.refuse = [this](int status, std::string_view reason, const HttpRequest* head) {
     count("", status);
-    log_debug("[http] - {} {}", status, reason);
+    std::vector<HttpHeader> headers =
+        headers_of_every_answer(head != nullptr ? *head : HttpRequest());
+    log_debug("[http] {} {} {} {} {}",
+              headers.front().value,
+              head != nullptr ? head->method : "-",
+              head != nullptr ? cut_text(head->path, kShownBytes) : "-",
+              status,
+              reason);
     HttpResponse response = error_response({code_of_refusal(status), std::string(reason)});
-    append(response.headers, headers_of_every_answer({}));
+    append(response.headers, headers);
     return response;
   };
   return handler;

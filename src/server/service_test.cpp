@@ -184,8 +184,24 @@ TEST(Service, every_answer_carries_a_request_id) {
     const Exchange answer = send(service, request("GET", "/health/live", {{"X-Request-Id", bad}}));
     EXPECT_EQ(answer.header("X-Request-Id").rfind("req-", 0), 0u);
   }
-  const HttpResponse refusal = service.handler().refuse(413, "too large");
+  const HttpResponse refusal = service.handler().refuse(400, "not HTTP", nullptr);
   EXPECT_EQ(refusal.headers.at(0).name, "X-Request-Id");
+}
+
+TEST(Service, what_the_transport_refuses_can_be_read_by_its_page_and_found_by_its_id) {
+  Metrics metrics;
+  Service service({{"m"}, {}, {"https://app.example"}, false}, metrics);
+  const auto refuse = [&](const char* origin) {
+    const HttpRequest head =
+        request("POST", "/v1/completions", {{"Origin", origin}, {"X-Request-Id", "abc-1"}});
+    const HttpResponse refusal = service.handler().refuse(413, "too large", &head);
+    return Exchange{refusal.status, refusal.body, refusal.headers};
+  };
+  const Exchange listed = refuse("https://app.example");
+  EXPECT_EQ(listed.status, 413);
+  EXPECT_EQ(listed.header("Access-Control-Allow-Origin"), "https://app.example");
+  EXPECT_EQ(listed.header("X-Request-Id"), "abc-1");
+  EXPECT_EQ(refuse("https://evil.example").header("Access-Control-Allow-Origin"), "");
 }
 
 TEST(Service, options_of_everything_is_answered) {
