@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 
 namespace millrace {
 namespace {
@@ -51,7 +52,12 @@ Result<std::string> read_regular_file(const std::string& path, std::size_t max_b
   if (!file) {
     return propagate(file);
   }
-  return read_to_end(file->descriptor(), path, max_bytes);
+  auto text = read_to_end(file->descriptor(), path, max_bytes);
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (text && text->starts_with(kByteOrderMark)) {
+    text->erase(0, kByteOrderMark.size());
+  }
+  return text;
 }
 
 Result<std::string> read_to_end(int descriptor, const std::string& name, std::size_t max_bytes) {

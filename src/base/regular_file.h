@@ -29,8 +29,8 @@ class RegularFile {
   std::size_t size_;  // when it was opened
 };
 
-// The whole file. Errors: as RegularFile::open; kIo if it cannot be read or is longer than
-// max_bytes.
+// The text of a whole file, without the byte order mark that some editors put in front. Errors: as
+// RegularFile::open; kIo if it cannot be read or is longer than max_bytes.
 Result<std::string> read_regular_file(const std::string& path, std::size_t max_bytes);
 
 // What is left in a descriptor up to its end: a file, or a pipe that is waited for. kIo, beginning

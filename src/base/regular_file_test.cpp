@@ -36,6 +36,16 @@ TEST(RegularFile, is_read_whole_up_to_the_limit) {
   std::remove(path.c_str());
 }
 
+TEST(RegularFile, is_read_without_a_byte_order_mark) {
+  const std::string path = path_of("mark");
+  std::ofstream(path) << "\xEF\xBB\xBF"
+                      << "a\xEF\xBB\xBF";
+  EXPECT_EQ(read_regular_file(path, 10).value_or(""), "a\xEF\xBB\xBF");
+  std::ofstream(path) << "\xEF\xBB";
+  EXPECT_EQ(read_regular_file(path, 10).value_or(""), "\xEF\xBB");
+  std::remove(path.c_str());
+}
+
 TEST(RegularFile, nothing_else_is_opened_or_waited_for) {
   const std::string pipe = path_of("pipe");
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);

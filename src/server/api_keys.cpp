@@ -1,5 +1,6 @@
 #include "server/api_keys.h"
 
+#include <algorithm>
 #include <sstream>
 
 #include "base/regular_file.h"
@@ -19,6 +20,12 @@ bool equals_in_constant_time(std::string_view given, std::string_view key) {
   return difference == 0;
 }
 
+std::string_view trimmed(std::string_view line) {
+  constexpr std::string_view kSpace = " \t\r";
+  line.remove_prefix(std::min(line.find_first_not_of(kSpace), line.size()));
+  return line.substr(0, line.find_last_not_of(kSpace) + 1);
+}
+
 }  // namespace
 
 Result<ApiKeys> ApiKeys::read_file(const std::string& path) {
@@ -28,13 +35,21 @@ Result<ApiKeys> ApiKeys::read_file(const std::string& path) {
   }
   std::istringstream file(*content);
   std::vector<std::string> keys;
+  int64_t number = 0;
   for (std::string line; std::getline(file, line);) {
-    while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) {
-      line.pop_back();
+    ++number;
+    const std::string_view key = trimmed(line);
+    if (key.empty() || key.front() == '#') {
+      continue;
     }
-    if (!line.empty() && line.front() != '#') {
-      keys.push_back(line);
+    if (!std::ranges::all_of(key, [](char c) { return c > 0x20 && c < 0x7f; })) {
+      return fail(
+          ErrorCode::kInvalidArgument,
+          "--api-key-file {}: line {} is not a key: expected printable ASCII without spaces",
+          path,
+          number);
     }
+    keys.emplace_back(key);
   }
   if (keys.empty()) {
     return fail(ErrorCode::kInvalidArgument,

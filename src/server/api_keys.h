@@ -13,7 +13,8 @@ namespace millrace {
 class ApiKeys {
  public:
   ApiKeys() = default;  // no keys: everything is open
-  // One key a line; empty lines and lines that begin with # are skipped. No key at all is an error.
+  // One key a line, without the space around it; empty lines and lines that begin with # are
+  // skipped. No key at all is an error, and so is a line that no client could send as one.
   static Result<ApiKeys> read_file(const std::string& path);
   explicit ApiKeys(std::vector<std::string> keys) : keys_(std::move(keys)) {}
 
