@@ -154,7 +154,7 @@ TEST_F(AnswerWriterTest, tokens_that_are_no_text_have_a_label_and_their_bytes) {
 
 TEST_F(AnswerWriterTest, completion_logprobs_join_to_the_text_with_echo) {
   auto writer =
-      make_completion_writer(head_, {1, false, false, true}, tokenizer_, {{"h\xC3\xA9", {}}});
+      make_completion_writer(head_, {1, false, false, true}, tokenizer_, {{.echo = "h\xC3\xA9"}});
   std::string out;
   PromptEvent prompt;
   prompt.entries = {{'h', NAN, {}}, {0xC3, -1, {}}, {0xA9, -2, {{'x', -0.1F}, {'y', -0.2F}}}};
@@ -177,8 +177,37 @@ TEST_F(AnswerWriterTest, completion_logprobs_join_to_the_text_with_echo) {
   EXPECT_EQ(logprobs["top_logprobs"][2].size(), 3u);
 }
 
+TEST_F(AnswerWriterTest,
+       control_tokens_of_an_echoed_prompt_are_text_where_the_client_spelled_them) {
+  PromptEvent prompt;
+  for (const TokenId id : {256, 256, 256, int{'h'}, int{'i'}, 256}) {
+    prompt.entries.push_back({id, -1, {}});
+  }
+  const auto choice_of = [&](CompletionPrompt known) {
+    auto writer = make_completion_writer(head_, {1, false, false, true}, tokenizer_, {known});
+    std::string out;
+    writer->begin(out);
+    writer->prompt(0, prompt, out);
+    writer->token(0, token('a', "a"), out);
+    writer->finish(0, finish(FinishReason::kStop, ""), out);
+    writer->end({{6, 0, 1}}, out);
+    return json::parse(out)["choices"][0];
+  };
+  // One of those in front has been added; the second takes the space before it along.
+  const json spelled = choice_of({.echo = "<|end|> <|end|>hi<|end|>", .is_text = true});
+  EXPECT_EQ(spelled["text"], "<|end|> <|end|>hi<|end|>a");
+  EXPECT_EQ(spelled["logprobs"]["tokens"],
+            json::array({"<|end|>", "<|end|>", "", "h", "i", "<|end|>", "a"}));
+  EXPECT_TRUE(spelled["logprobs"]["top_logprobs"][1].contains("<|end|>"));
+  const json tight = choice_of({.echo = "<|end|><|end|>hi<|end|>", .is_text = true});
+  EXPECT_EQ(tight["logprobs"]["text_offset"], json::array({0, 7, 14, 14, 15, 16, 23}));
+  const json from_ids = choice_of({.echo = "hi"});
+  EXPECT_EQ(from_ids["text"], "hia");
+  EXPECT_EQ(from_ids["logprobs"]["tokens"], json::array({"", "", "", "h", "i", "", "a"}));
+}
+
 TEST_F(AnswerWriterTest, streamed_completion_with_echo_begins_with_the_prompt) {
-  auto writer = make_completion_writer(head_, {1, true, true, true}, tokenizer_, {{"hi", {}}});
+  auto writer = make_completion_writer(head_, {1, true, true, true}, tokenizer_, {{.echo = "hi"}});
   std::string out;
   writer->begin(out);
   EXPECT_EQ(out, "");
@@ -199,14 +228,15 @@ TEST_F(AnswerWriterTest, streamed_completion_with_echo_begins_with_the_prompt) {
   EXPECT_FALSE(chunks[1].contains("seed"));
   EXPECT_TRUE(chunks[2]["choices"][0]["logprobs"].is_null());
 
-  auto plain = make_completion_writer(head_, {1, true, false, false}, tokenizer_, {{"hi", {}}});
+  auto plain = make_completion_writer(head_, {1, true, false, false}, tokenizer_, {{.echo = "hi"}});
   out.clear();
   plain->begin(out);
   EXPECT_EQ(events(out).at(0)["choices"][0]["text"], "hi");
 }
 
 TEST_F(AnswerWriterTest, echo_of_a_prompt_alone_is_the_prompt) {
-  auto writer = make_completion_writer(head_, {1, false, false, false}, tokenizer_, {{"hi", {}}});
+  auto writer =
+      make_completion_writer(head_, {1, false, false, false}, tokenizer_, {{.echo = "hi"}});
   std::string out;
   writer->begin(out);
   writer->finish(0, finish(FinishReason::kLength, ""), out);

@@ -14,9 +14,10 @@ namespace {
 
 struct CompletionChoice {
   CompletionChoice(const Tokenizer& tokenizer, CompletionPrompt prompt)
-      : echo(std::move(prompt.echo)), logprobs(tokenizer, prompt.tail) {}
+      : echo(std::move(prompt.echo)), is_text(prompt.is_text), logprobs(tokenizer, prompt.tail) {}
 
   std::string echo;  // not sent yet
+  bool is_text;      // echo
   std::string text;
   LegacyLogprobs logprobs;
   const char* finish_reason = "stop";
@@ -34,8 +35,9 @@ std::vector<CompletionChoice> make_choices(const Tokenizer& tokenizer,
 
 // Moves the prompt's tokens into the logprobs arrays.
 void add_prompt(CompletionChoice& choice, const PromptEvent& event) {
+  std::string_view rest = choice.is_text ? std::string_view(choice.echo) : "";
   for (const PromptEvent::Entry& entry : event.entries) {
-    choice.logprobs.add(entry.token, entry.logprob, entry.top);
+    choice.logprobs.add_prompt(entry, rest);
   }
   choice.has_prompt_entries = true;
 }

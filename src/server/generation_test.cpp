@@ -148,6 +148,22 @@ TEST_F(GenerationTest, a_prompt_beyond_the_window_is_refused_before_its_echo_is_
   EXPECT_LT(1024 * (peak_memory() - before), echo_bytes / 2);
 }
 
+TEST_F(GenerationTest, the_tokens_of_an_echo_with_control_tokens_join_to_its_text) {
+  const Tokenizer& tokenizer = engine_.engine->tokenizer();
+  ASSERT_TRUE(tokenizer.is_control(tokenizer.bos()));
+  const std::string control(tokenizer.token_text(tokenizer.bos()));
+  const std::string prompt = control + "user\nhi" + control + "\n";
+  const json body = {{"prompt", prompt}, {"echo", true}, {"logprobs", 1}, {"max_tokens", 0}};
+  const json answer = json::parse(ask("/v1/completions", body.dump()).response.body);
+  const json& choice = answer["choices"][0];
+  EXPECT_EQ(choice["text"], prompt);
+  std::string joined;
+  for (const json& token : choice["logprobs"]["tokens"]) {
+    joined += token.get<std::string>();
+  }
+  EXPECT_EQ(joined, prompt);
+}
+
 TEST_F(GenerationTest, the_seed_that_was_drawn_is_reported_and_gives_the_answer_again) {
   const std::string fields = R"("prompt":[[1,2],[3]],"max_tokens":12,"ignore_eos":true)";
   const json first = json::parse(ask("/v1/completions", "{" + fields + "}").response.body);

@@ -9,6 +9,7 @@
 
 #include "server/answer_writer.h"
 #include "server/json_text.h"
+#include "text/tokenizer.h"
 
 namespace millrace {
 
@@ -19,8 +20,29 @@ int64_t count_characters(std::string_view valid_utf8) {
 }
 
 void LegacyLogprobs::add(TokenId token, float logprob, const std::vector<TopLogprob>& top) {
+  add_text(detokenizer_.push(token), token, logprob, top);
+}
+
+void LegacyLogprobs::add_prompt(const PromptEvent::Entry& entry, std::string_view& rest) {
+  // Some control tokens take the white space around them along.
+  const std::string_view begun =
+      rest.substr(std::min(rest.find_first_not_of(" \t\r\n"), rest.size()));
+  const bool is_spelled =
+      tokenizer_.is_control(entry.token) && begun.starts_with(tokenizer_.token_text(entry.token));
+  const std::string text =
+      is_spelled ? detokenizer_.push_spelled(entry.token) : detokenizer_.push(entry.token);
+  if (!rest.starts_with(text) && begun.starts_with(text)) {
+    rest = begun;
+  }
+  rest.remove_prefix(std::min(text.size(), rest.size()));
+  add_text(text, entry.token, entry.logprob, entry.top);
+}
+
+void LegacyLogprobs::add_text(const std::string& text,
+                              TokenId token,
+                              float logprob,
+                              const std::vector<TopLogprob>& top) {
   const char* separator = n_++ == 0 ? "" : ",";
-  const std::string text = detokenizer_.push(token);
   tokens_ += separator;
   append_json_string(tokens_, text);
   logprobs_ += separator;

@@ -16,7 +16,7 @@ Detokenizer::Detokenizer(const Tokenizer& tokenizer,
   // The longest incomplete character has 3 bytes, so the last 4 bytes of the prompt are enough.
   std::string tail;
   for (std::size_t i = prompt_tail.size(); i-- > 0 && tail.size() < 4;) {
-    tail.insert(0, bytes_of(prompt_tail[i]));
+    tail.insert(0, bytes_of(prompt_tail[i], show_control));
   }
   if (!tail.empty()) {
     strips_space_ = false;
@@ -25,13 +25,20 @@ Detokenizer::Detokenizer(const Tokenizer& tokenizer,
   pending_ = tail.substr(tail.size() - n_prompt_bytes_);
 }
 
-std::string_view Detokenizer::bytes_of(TokenId id) const {
-  const bool is_shown = shows_control_ && tokenizer_->is_control(id);
+std::string_view Detokenizer::bytes_of(TokenId id, bool shows_control) const {
+  const bool is_shown = shows_control && tokenizer_->is_control(id);
   return is_shown ? tokenizer_->token_text(id) : tokenizer_->token_bytes(id);
 }
 
 std::string Detokenizer::push(TokenId id) {
-  std::string_view bytes = bytes_of(id);
+  return push_bytes(bytes_of(id, shows_control_));
+}
+
+std::string Detokenizer::push_spelled(TokenId id) {
+  return push_bytes(bytes_of(id, true));
+}
+
+std::string Detokenizer::push_bytes(std::string_view bytes) {
   if (strips_space_ && !bytes.empty()) {
     strips_space_ = false;
     if (bytes.starts_with(' ')) {

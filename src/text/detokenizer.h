@@ -24,12 +24,15 @@ class Detokenizer {
                        bool show_control = false);
 
   std::string push(TokenId id);
+  // The same, but a control token gives its spelling: it came from text that spelled it.
+  std::string push_spelled(TokenId id);
 
   // The end of the sequence: a held incomplete character becomes U+FFFD.
   std::string flush();
 
  private:
-  std::string_view bytes_of(TokenId id) const;
+  std::string_view bytes_of(TokenId id, bool shows_control) const;
+  std::string push_bytes(std::string_view bytes);
   std::string take(std::size_t n_bytes);  // the first bytes of pending_ as text
 
   const Tokenizer* tokenizer_;

@@ -35,6 +35,25 @@ std::vector<std::string> push_all(Detokenizer& detokenizer, const std::vector<To
 
 using Parts = std::vector<std::string>;
 
+TEST(Detokenizer, a_control_token_that_was_spelled_is_text_behind_which_no_space_is_dropped) {
+  for (const std::string& name : test_tokenizer_names()) {
+    const Tokenizer tokenizer = load(name);
+    TokenId control = 0;
+    while (control < tokenizer.vocab_size() && !tokenizer.is_control(control)) {
+      ++control;
+    }
+    ASSERT_LT(control, tokenizer.vocab_size()) << name;
+    Detokenizer detokenizer(tokenizer);
+    EXPECT_EQ(detokenizer.push(control), "");
+    std::string text = detokenizer.push_spelled(control);
+    EXPECT_EQ(text, tokenizer.token_text(control));
+    for (const TokenId id : byte_ids(tokenizer, " a")) {
+      text += detokenizer.push_spelled(id);
+    }
+    EXPECT_EQ(text, std::string(tokenizer.token_text(control)) + " a") << name;
+  }
+}
+
 TEST(Detokenizer, random_ids_stream_to_what_they_decode_to) {
   std::mt19937 random(5);
   for (const std::string& name : test_tokenizer_names()) {

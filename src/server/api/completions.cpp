@@ -125,7 +125,8 @@ std::vector<CompletionPrompt> describe_prompts(const CompletionRequest& request,
     CompletionPrompt known;
     if (request.echo) {
       const auto* text = std::get_if<Value>(&request.prompts[i]);
-      known.echo = text != nullptr ? text->as_string() : tokenizer.decode(ids);
+      known.is_text = text != nullptr;
+      known.echo = known.is_text ? text->as_string() : tokenizer.decode(ids);
     } else {
       known.tail.assign(ids.end() - static_cast<int64_t>(std::min(ids.size(), kTailTokens)),
                         ids.end());
