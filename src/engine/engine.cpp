@@ -94,7 +94,8 @@ class Engine::Impl {
                                               std::optional<ModelFiles> draft);
   ~Impl();
 
-  Result<std::shared_ptr<TokenStream>> submit(Request request, std::function<void()> on_ready);
+  Result<std::vector<std::shared_ptr<TokenStream>>> submit_all(
+      std::vector<Request> requests, const std::function<void()>& on_ready);
   bool drain(TimePoint deadline);
   EngineStats stats() const;
 
@@ -132,6 +133,8 @@ class Engine::Impl {
                                                  int64_t n_blocks,
                                                  int32_t n_vocab);
   std::vector<TokenId> end_tokens_of(const Request& request) const;
+  std::shared_ptr<RequestState> make_state(Request request, std::function<void()> on_ready) const;
+  Result<void> reserve(int64_t n_choices);
   void run();
 
   WorkerPool workers_;
@@ -344,11 +347,8 @@ std::vector<TokenId> Engine::Impl::end_tokens_of(const Request& request) const {
   return tokens;
 }
 
-Result<std::shared_ptr<TokenStream>> Engine::Impl::submit(Request request,
-                                                          std::function<void()> on_ready) {
-  if (auto checked = check_request(request, limits); !checked) {
-    return propagate(checked);
-  }
+std::shared_ptr<RequestState> Engine::Impl::make_state(Request request,
+                                                       std::function<void()> on_ready) const {
   auto state = std::make_shared<RequestState>();
   state->max_new = answer_limit(request, limits);
   state->seed = request.seed ? *request.seed : random_seed();
@@ -360,27 +360,56 @@ Result<std::shared_ptr<TokenStream>> Engine::Impl::submit(Request request,
                       std::chrono::milliseconds(*request.timeout_ms);
   }
   state->request = std::move(request);
-  std::shared_ptr<TokenStream> stream = state->stream;
-  const int64_t n = state->request.n;
+  return state;
+}
+
+// Places in the queue, all or none.
+Result<void> Engine::Impl::reserve(int64_t n_choices) {
   // Counted first: a drain that starts now either sees these choices or is seen here.
-  counters_.n_live.fetch_add(n);
-  const auto give_back = [&](int64_t n_queued) {
-    counters_.n_queued.fetch_sub(n_queued);
-    counters_.n_live.fetch_sub(n);
-  };
+  counters_.n_live.fetch_add(n_choices);
   if (is_draining.load()) {
-    give_back(0);
+    counters_.n_live.fetch_sub(n_choices);
     return fail(ErrorCode::kUnavailable, "the engine is shutting down");
   }
-  if (counters_.n_queued.fetch_add(n) + n > limits.max_waiting ||
-      !inbox_.try_push(std::move(state))) {
-    give_back(n);
-    return fail(ErrorCode::kResourceExhausted,
-                "the queue is full: {} waiting already, at most {} may",
-                counted(counters_.n_queued.load(), "answer"),
-                limits.max_waiting);
+  int64_t n_queued = counters_.n_queued.load();
+  do {
+    if (n_queued + n_choices > limits.max_waiting) {
+      counters_.n_live.fetch_sub(n_choices);
+      const int64_t n_free = limits.max_waiting - n_queued;
+      return n_free == 0
+                 ? fail(ErrorCode::kResourceExhausted,
+                        "the queue is full: {} waiting already, at most {} may",
+                        counted(n_queued, "answer"),
+                        limits.max_waiting)
+                 : fail(ErrorCode::kResourceExhausted,
+                        "the queue has room for {}, this request has {} (at most {} may wait)",
+                        counted(n_free, "answer"),
+                        n_choices,
+                        limits.max_waiting);
+    }
+  } while (!counters_.n_queued.compare_exchange_weak(n_queued, n_queued + n_choices));
+  return {};
+}
+
+Result<std::vector<std::shared_ptr<TokenStream>>> Engine::Impl::submit_all(
+    std::vector<Request> requests, const std::function<void()>& on_ready) {
+  int64_t n_choices = 0;
+  for (const Request& request : requests) {
+    if (auto checked = check_request(request, limits); !checked) {
+      return propagate(checked);
+    }
+    n_choices += request.n;
   }
-  return stream;
+  if (auto reserved = reserve(n_choices); !reserved) {
+    return propagate(reserved);
+  }
+  std::vector<std::shared_ptr<TokenStream>> streams;
+  for (Request& request : requests) {
+    auto state = make_state(std::move(request), on_ready);
+    streams.push_back(state->stream);
+    inbox_.push_always(std::move(state));  // its place is reserved
+  }
+  return streams;
 }
 
 void Engine::Impl::run() {
@@ -466,7 +495,18 @@ Result<std::unique_ptr<Engine>> Engine::create(ModelFiles files,
 
 Result<std::shared_ptr<TokenStream>> Engine::submit(Request request,
                                                     std::function<void()> on_ready) {
-  return impl_->submit(std::move(request), std::move(on_ready));
+  std::vector<Request> requests;
+  requests.push_back(std::move(request));
+  auto streams = impl_->submit_all(std::move(requests), on_ready);
+  if (!streams) {
+    return propagate(streams);
+  }
+  return std::move(streams->front());
+}
+
+Result<std::vector<std::shared_ptr<TokenStream>>> Engine::submit_all(
+    std::vector<Request> requests, const std::function<void()>& on_ready) {
+  return impl_->submit_all(std::move(requests), on_ready);
 }
 
 bool Engine::drain(std::chrono::steady_clock::time_point deadline) {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/metrics.h"
 #include "base/result.h"
@@ -121,6 +122,9 @@ class Engine {
   // Any thread. Everything that can be wrong with a request is found here:
   // kInvalidArgument, kContextLength, kResourceExhausted (queue full), kUnavailable (draining).
   Result<std::shared_ptr<TokenStream>> submit(Request request, std::function<void()> on_ready = {});
+  // Several, one stream each: either all are accepted or none, and none keeps others out meanwhile.
+  Result<std::vector<std::shared_ptr<TokenStream>>> submit_all(
+      std::vector<Request> requests, const std::function<void()>& on_ready = {});
 
   // Any thread. Refuses new requests, waits for the running ones until the deadline, aborts the
   // rest. True if none had to be aborted.

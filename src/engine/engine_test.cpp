@@ -300,6 +300,37 @@ TEST_F(EngineTest, full_queue_is_refused_and_has_room_again_later) {
   EXPECT_EQ(rig.ask(greedy(3, 2)).ids.size(), 2U);
 }
 
+TEST_F(EngineTest, requests_submitted_together_are_queued_all_or_none_and_told_what_room_there_is) {
+  EngineOptions options;
+  options.max_sequences = 1;
+  options.max_waiting = 4;
+  TestEngine rig(model_->path(), options);
+  const auto running = rig.submit(greedy(3, 1'900));
+  StreamEvent event;
+  ASSERT_TRUE(running->wait_next(event));
+  const auto refusal_of = [&](std::vector<Request> requests) {
+    const auto refused = rig.engine->submit_all(std::move(requests));
+    EXPECT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted);
+    return refused ? "" : refused.error().message;
+  };
+  const auto first = rig.submit(greedy(3, 2));
+  Request pair = greedy(3, 2);
+  pair.n = 2;
+  EXPECT_EQ(refusal_of({pair, pair}),
+            "the queue has room for 3 answers, this request has 4 (at most 4 may wait)");
+  EXPECT_EQ(rig.engine->stats().n_waiting, 1);
+  const auto together = rig.engine->submit_all({pair, greedy(3, 2)});
+  ASSERT_TRUE(together);
+  EXPECT_EQ(refusal_of({greedy(3, 2)}),
+            "the queue is full: 4 answers waiting already, at most 4 may");
+  running->cancel();
+  ASSERT_EQ(together->size(), 2U);
+  EXPECT_EQ(read_all(*together->at(0)).size(), 2U);
+  EXPECT_EQ(read_all(*together->at(1)).size(), 1U);
+  EXPECT_EQ(read_all(*first).size(), 1U);
+}
+
 TEST_F(EngineTest, more_choices_than_may_wait_are_refused_for_good_and_not_as_a_full_queue) {
   EngineOptions options;
   options.max_waiting = 2;

@@ -15,12 +15,12 @@ Result<std::unique_ptr<AnswerFeed>> EngineFeed::submit(Engine& engine,
   const auto group = std::make_shared<RequestGroup>();
   for (Request& request : requests) {
     request.group = group;
-    auto stream = engine.submit(std::move(request), on_ready);
-    if (!stream) {
-      return propagate(stream);  // the feed cancels those before it
-    }
-    feed->streams_.push_back(std::move(*stream));
   }
+  auto streams = engine.submit_all(std::move(requests), on_ready);
+  if (!streams) {
+    return propagate(streams);
+  }
+  feed->streams_ = std::move(*streams);
   return feed;
 }
 
