@@ -45,12 +45,19 @@ Result<Socket> connect_to(const Url& url, std::chrono::seconds timeout) {
   addrinfo* found = nullptr;
   if (const int error = ::getaddrinfo(url.host.c_str(), url.port.c_str(), &hints, &found);
       error != 0) {
-    return fail(ErrorCode::kIo, "{}: {}", url.host, ::gai_strerror(error));
+    const char* reason = error == EAI_SYSTEM ? std::strerror(errno) : ::gai_strerror(error);
+    return fail(ErrorCode::kIo, "{}: {}", url.host, reason);
   }
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> addresses(found, &::freeaddrinfo);
   int error = 0;
+  bool is_ours = false;  // the fault: this process may have no more sockets
   for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
     Socket socket(::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    is_ours = socket.descriptor() < 0;
+    if (is_ours) {
+      error = errno;
+      continue;
+    }
     const timeval limit{static_cast<time_t>(timeout.count()), 0};
     const int on = 1;
     ::setsockopt(socket.descriptor(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
@@ -62,9 +69,10 @@ Result<Socket> connect_to(const Url& url, std::chrono::seconds timeout) {
     error = errno == EINPROGRESS ? ETIMEDOUT : errno;  // how the time limit shows
   }
   return fail(ErrorCode::kIo,
-              "cannot connect to {}: {} (is the server running?)",
+              "cannot connect to {}: {}{}",
               url.authority(),
-              std::strerror(error));
+              std::strerror(error),
+              is_ours ? "" : " (is the server running?)");
 }
 
 bool send_all(const Socket& socket, std::string_view bytes) {

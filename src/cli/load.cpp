@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/regular_file.h"
 #include "cli/command.h"
+#include "cli/descriptor_limit.h"
 #include "cli/http_client.h"
 #include "cli/json_object.h"
 #include "cli/load_report.h"
@@ -435,6 +436,7 @@ Result<int> load(const LoadOptions& options) {
     }
     target.api_key = std::move(*key);
   }
+  raise_descriptor_limit();
   const auto prompts = read_prompts(options.prompt_file);
   if (!prompts) {
     return propagate(prompts);
