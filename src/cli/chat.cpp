@@ -32,7 +32,8 @@ constexpr std::array kCommands = {
     ChatCommand{"/exit", Kind::kExit, "end the chat, as Ctrl-D does"},
 };
 
-// Lines from standard input; a backslash at the end of a line continues it.
+// Lines from standard input, which may end as on Windows; a backslash at the end of a line
+// continues it.
 class LineReader {
  public:
   explicit LineReader(Interruption& interruption) : interruption_(interruption) {}
@@ -41,6 +42,9 @@ class LineReader {
   bool read(std::string& line) {
     line.clear();
     for (std::string part; read_part(part);) {
+      if (part.ends_with('\r')) {
+        part.pop_back();
+      }
       if (!part.ends_with('\\')) {
         line += part;
         return true;

@@ -127,7 +127,7 @@ Result<void> RunOptions::read_prompt() {
     return fail(ErrorCode::kInvalidArgument, "--prompt -: standard input is empty");
   }
   if (text->ends_with('\n')) {
-    text->pop_back();
+    text->resize(text->size() - (text->ends_with("\r\n") ? 2 : 1));
   }
   prompt = *std::move(text);
   return {};

@@ -235,6 +235,8 @@ assert answer["finish_reason"] in ("stop", "length")
 PYTHON
 printf 'Tell me a story.\n' | "$millrace" run demo -p - -n 60 --temperature 0 -t 1 >other 2>err
 cmp -s one other || fail "-p - reads another prompt: $(cat err)"
+printf 'Tell me a story.\r\n' | "$millrace" run demo -p - -n 60 --temperature 0 -t 1 >other 2>err
+cmp -s one other || fail "-p - reads another prompt from a line of Windows: $(cat err)"
 expect_error 'standard input is empty' run demo -p - <&-
 "$millrace" "${tell[@]}" --temperature 0 -t 1 -n -1 --json | grep -q '"finish_reason":"stop"' || fail "-n -1"
 "$millrace" "${tell[@]}" --top-p 0 --top-k -1 -t 1 2>/dev/null >other || fail "--top-p 0 --top-k -1"
@@ -282,6 +284,15 @@ grep -q 'no answer yet' err || fail "/regen without an answer: $(cat err)"
 import json
 first, again, kind = [json.loads(line)["prompt_tokens"] for line in open("chat")]
 assert first == again and len(kind) > len(first)
+PYTHON
+printf 'One \\\nline.\n/system Be kind.\nHi.' | "$millrace" run demo -n 8 -s 1 -t 1 --json >chat 2>err || fail "chat: $(cat err)"
+printf 'One \\\r\nline.\r\n/system Be kind.\r\nHi.\r' | "$millrace" run demo -n 8 -s 1 -t 1 --json >other 2>err || fail "chat: $(cat err)"
+/usr/bin/python3 - <<'PYTHON' || fail "chat: lines that end in CR LF are other messages"
+import json
+lf, crlf = [[json.loads(line) for line in open(name)] for name in ("chat", "other")]
+assert len(lf) == len(crlf) == 2
+for one, other in zip(lf, crlf):
+    assert one["prompt_tokens"] == other["prompt_tokens"] and one["text"] == other["text"]
 PYTHON
 # expect_late_error WORDS OPTION...: a server that listens, then ends with status 1 and these words.
 expect_late_error() {
