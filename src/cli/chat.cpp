@@ -182,9 +182,17 @@ class Chat {
 
   // Answers the open question; if that fails, the question is dropped.
   Result<void> answer() {
+    auto done = try_to_answer();
+    if (!done) {
+      conversation_.drop_last();
+    }
+    interruption_.take();  // Ctrl-C ends an answer, not the chat
+    return done;
+  }
+
+  Result<void> try_to_answer() {
     auto prompt = encode_chat(engine_, conversation_.messages());
     if (!prompt) {
-      conversation_.drop_last();
       return propagate(prompt);
     }
     Request request = options_.request();
@@ -200,10 +208,8 @@ class Chat {
           }
         });
     if (!answer) {
-      conversation_.drop_last();
       return propagate(answer);
     }
-    interruption_.take();  // Ctrl-C ends an answer, not the chat
     fmt::print("{}\n", options_.is_json ? answer_json(engine_, *answer) : "");
     std::fflush(stdout);
     if (!options_.is_quiet && !options_.is_json) {

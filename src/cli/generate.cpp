@@ -60,6 +60,9 @@ void Interruption::raise() {
 void Interruption::follow(std::shared_ptr<TokenStream> stream) {
   const std::lock_guard lock(mutex_);
   stream_ = std::move(stream);
+  if (stream_ && is_raised_) {
+    stream_->cancel();
+  }
 }
 
 bool Interruption::take() {

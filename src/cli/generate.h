@@ -21,6 +21,7 @@ class Interruption {
   Interruption& operator=(const Interruption&) = delete;
 
   void raise();  // any thread
+  // From now on raise() cancels this stream, and so does one that nobody has taken yet; null: none.
   void follow(std::shared_ptr<TokenStream> stream);
   bool take();                                    // raised since the last call?
   int descriptor() const { return descriptor_; }  // readable when raised
