@@ -52,6 +52,12 @@ TEST(ApiError, every_status_that_the_transport_refuses_with_has_a_code) {
   EXPECT_GT(n_found, 5);
 }
 
+TEST(ApiError, every_status_has_a_name) {
+  for (const ApiCodeRow& code : api_codes()) {
+    EXPECT_STRNE(http_reason(code.status), http_reason(999)) << code.status;
+  }
+}
+
 TEST(ApiError, errors_have_all_four_members_and_tell_when_to_try_again) {
   EXPECT_EQ(error_json({ApiCode::kInvalidValue, "a \"b\"", "n"}),
             R"({"error":{"message":"a \"b\"","type":"invalid_request_error","param":"n",)"

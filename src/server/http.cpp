@@ -59,6 +59,8 @@ const char* http_reason(int status) {
       return "Not Implemented";
     case 503:
       return "Service Unavailable";
+    case 504:
+      return "Gateway Timeout";
     default:
       return "Status";
   }
