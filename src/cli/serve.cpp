@@ -193,9 +193,14 @@ Result<void> check_files(const ServeOptions& options) {
 
 Result<ServiceOptions> service_options(const ServeOptions& options) {
   ServiceOptions result;
-  result.model_names = options.aliases;
+  std::vector<std::string> names = options.aliases;
   // The file's name without its folder and ending; "demo" stays as it is.
-  result.model_names.push_back(std::filesystem::path(options.model.model).stem().string());
+  names.push_back(std::filesystem::path(options.model.model).stem().string());
+  for (std::string& name : names) {
+    if (std::ranges::find(result.model_names, name) == result.model_names.end()) {
+      result.model_names.push_back(std::move(name));
+    }
+  }
   result.allowed_origins = options.allowed_origins;
   result.always_usage = options.always_usage;
   if (!options.api_key_file.empty()) {

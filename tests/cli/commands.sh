@@ -330,6 +330,7 @@ printf 'Some text.\n\n \n{"messages": []}\n' >bad.txt
 expect_late_error 'warm bad.txt: line 4: messages' --warm bad.txt
 printf '\n{"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}]}\n' >other.txt
 expect_late_error "warm other.txt: line 2: model: 'gpt-4o' is not served here; there is demo" --warm other.txt
+expect_late_error 'there is mine, demo (--alias' --warm other.txt --alias mine --alias demo --alias mine
 expect_late_error '--kv-disk missing/disk: no folder' --kv-disk missing/disk
 expect_late_error '--kv-disk keeps the prefix cache' --kv-disk disk --no-prefix-cache
 for signal in INT TERM; do
