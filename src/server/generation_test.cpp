@@ -81,7 +81,9 @@ TEST_F(GenerationTest, mistakes_that_only_the_engine_finds_name_the_field) {
   };
   const std::string long_text = R"({"prompt":")" + std::string(200'000, 'a') + "\"}";
   const std::string long_list = R"({"prompt":["a",")" + std::string(200'000, 'a') + "\"]}";
+  const std::string deep = "{\"prompt\":" + std::string(200, '[') + std::string(200, ']') + "}";
   const Case cases[] = {
+      {deep.c_str(), "", "the request body: [json] offset 138: nested more than 128 deep"},
       {R"({"prompt":[1,99999999]})", "prompt", "prompt[1] is token"},
       {R"({"prompt":[[1],[2,99999999]]})", "prompt[1]", "prompt[1][1] is token"},
       {R"({"prompt":[1],"max_tokens":1000000})",

@@ -34,7 +34,7 @@ struct StrictJsonOptions {
 
 // parse_json without NaN, Infinity and numbers that no double can hold. Strings are marked as
 // input; short ones that recur are stored once. kResourceExhausted: more than max_values.
-// kUnsupported: JSON, but with such a number.
+// kUnsupported: up to there JSON, but with such a number or too deep.
 Result<Value> parse_strict_json(std::string_view document, const StrictJsonOptions& options = {});
 
 // The ids of such a value, else null.

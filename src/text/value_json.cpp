@@ -65,7 +65,7 @@ class JsonReader {
 
   Result<Value> read_value(int depth) {
     if (depth > Value::kMaxDepth) {
-      return fail(ErrorCode::kInvalidArgument,
+      return fail(ErrorCode::kUnsupported,
                   "[json] offset {}: nested more than {} deep",
                   at_,
                   Value::kMaxDepth);
