@@ -50,7 +50,7 @@ void EngineLoop::submit(std::shared_ptr<RequestState> state) {
   state->n_unfinished = request.n;
   for (int choice = 0; choice < request.n; ++choice) {
     const SequenceId id = next_id_++;
-    auto sequence = std::make_unique<SequenceState>(id, choice, state, tokenizer_);
+    auto sequence = std::make_unique<SequenceState>(id, choice, state);
     scheduler_.submit({.id = id,
                        .priority = request.priority,
                        .client = request.client,
@@ -58,9 +58,8 @@ void EngineLoop::submit(std::shared_ptr<RequestState> state) {
                        .max_new = state->max_new,
                        .wants_prompt_logits = request.prompt_logprobs.has_value(),
                        .cache_namespace = request.cache_salt,
-                       .tokens = &sequence->tokens,
+                       .tokens = &sequence->known_tokens(),
                        .is_twin = choice > 0});
-    prepare_drafts(*sequence);
     sequences_.emplace(id, std::move(sequence));
     add(counters_.prompt_tokens, static_cast<int64_t>(request.prompt.size()));
     metrics_.prompt_tokens.add(static_cast<double>(request.prompt.size()));
@@ -234,6 +233,10 @@ void EngineLoop::note_answered(SequenceState& sequence) {
 void EngineLoop::note_admissions(const StepPlan& plan) {
   for (size_t i = plan.spans.size() - plan.admitted.size(); i < plan.spans.size(); ++i) {
     SequenceState& sequence = *sequences_.at(plan.spans[i].sequence);
+    if (!sequence.is_prepared()) {
+      sequence.prepare(tokenizer_, speculation_.max_drafts);
+      scheduler_.set_tokens(sequence.id, sequence.known_tokens());
+    }
     sequence.n_draft_computed = plan.spans[i].begin;
     sequence.is_draft_following = is_worth_following(sequence);
     if (!sequence.is_admitted) {  // else it comes back from preemption
@@ -332,18 +335,18 @@ bool EngineLoop::deliver_token(const SampledToken& sampled, SequenceState& seque
   add(counters_.generated_tokens, 1);
   metrics_.generated_tokens.add();
   if (sequence.is_end(sampled.token)) {
-    sequence.text.finish();
+    sequence.text->finish();
     finish(sequence, FinishReason::kStop);
     return true;
   }
   const bool can_stop = sequence.n_output() > sequence.request().min_tokens;
-  if (sequence.text.push({.token = sampled.token, .logprob = sampled.logprob, .top = sampled.top},
-                         can_stop)) {
+  if (sequence.text->push({.token = sampled.token, .logprob = sampled.logprob, .top = sampled.top},
+                          can_stop)) {
     finish(sequence, FinishReason::kStop);
     return true;
   }
   if (sequence.n_output() == sequence.state->max_new) {
-    sequence.text.finish();
+    sequence.text->finish();
     finish(sequence, FinishReason::kLength);
     return true;
   }
@@ -354,16 +357,19 @@ bool EngineLoop::deliver_token(const SampledToken& sampled, SequenceState& seque
 // Sends what belongs to the answer and its last event. The caller removes the sequence.
 void EngineLoop::finish(SequenceState& sequence, FinishReason reason, Error error) {
   RequestState& state = *sequence.state;
-  send_popped(sequence);
-  FinishEvent event{.reason = reason, .text = sequence.text.tail(), .error = std::move(error)};
-  if (reason == FinishReason::kStop && sequence.text.has_matched()) {
-    event.stop_string = sequence.text.matched_stop();
-  }
+  FinishEvent event{.reason = reason, .error = std::move(error)};
   event.usage = {.prompt_tokens = sequence.n_prompt(),
                  .cached_tokens = sequence.n_cached,
-                 .completion_tokens = sequence.text.n_popped(),
                  .accepted_drafts = sequence.n_accepted,
                  .rejected_drafts = sequence.n_rejected};
+  if (sequence.is_prepared()) {
+    send_popped(sequence);
+    event.text = sequence.text->tail();
+    event.usage.completion_tokens = sequence.text->n_popped();
+    if (reason == FinishReason::kStop && sequence.text->has_matched()) {
+      event.stop_string = sequence.text->matched_stop();
+    }
+  }
   if (sequence.is_admitted) {
     const bool has_token = sequence.first_token != TimePoint{};
     event.timings = {
@@ -376,7 +382,7 @@ void EngineLoop::finish(SequenceState& sequence, FinishReason reason, Error erro
     add(counters_.n_queued, -1);
     event.timings.queue_seconds = seconds_between(state.submitted, now_);
   }
-  if (speculation_.max_drafts > 0 && reason != FinishReason::kError &&
+  if (speculation_.max_drafts > 0 && reason != FinishReason::kError && sequence.is_prepared() &&
       state.request.cache_salt.empty()) {
     const int64_t n_before = std::min<int64_t>(sequence.n_prompt(), NgramIndex::kMaxMatch);
     answers_.add(
@@ -402,7 +408,7 @@ void EngineLoop::send(SequenceState& sequence, StreamEvent event) {
 
 void EngineLoop::send_popped(SequenceState& sequence) {
   TokenEvent event;
-  while (sequence.text.pop(event)) {
+  while (sequence.text->pop(event)) {
     send(sequence, {.choice = sequence.choice, .body = std::move(event)});
   }
 }

@@ -90,7 +90,6 @@ class EngineLoop {
   void end_unwanted();
   void end_at_deadline(SequenceState& sequence);
   void end_overdue();
-  void prepare_drafts(SequenceState& sequence);
   bool is_worth_following(const SequenceState& sequence);
   DraftOffer model_offer(const SequenceState& sequence) const;
   int64_t n_to_come(const SequenceState& sequence) const;

@@ -13,10 +13,6 @@ constexpr double kUnknownRate = 0.6;
 
 }  // namespace
 
-void EngineLoop::prepare_drafts(SequenceState& sequence) {
-  sequence.drafts.reserve(static_cast<size_t>(speculation_.max_drafts));
-}
-
 // Guesses for sequences that decode, as many as are worth their rows. Not while prompts are
 // computed, nor when blocks ran out: such a step has nothing to spare. Those that wait and cannot
 // start in this step are no reason to hold the others up.

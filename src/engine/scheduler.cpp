@@ -116,6 +116,12 @@ void Scheduler::submit(const SequenceSpec& spec) {
   enqueue(entry);
 }
 
+void Scheduler::set_tokens(SequenceId id, const std::vector<TokenId>& tokens) {
+  Entry& entry = entries_.at(id);
+  MR_CHECK(tokens.size() == entry.tokens->size(), "{} tokens, {}", tokens.size(), entry.n_known);
+  entry.tokens = &tokens;
+}
+
 std::span<const TokenId> Scheduler::tokens_of(const Entry& entry,
                                               int64_t begin,
                                               int64_t end) const {

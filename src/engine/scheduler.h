@@ -48,7 +48,8 @@ struct SequenceSpec {
   int64_t max_new = 0;               // tokens it may grow by
   bool wants_prompt_logits = false;  // then the cache is not read, only written
   std::string_view cache_namespace = {};
-  // Its prompt, then what it grew by. Lasts until the sequence has been removed or has finished.
+  // Its prompt, then what it grew by. Lasts until the sequence has been removed or has finished, or
+  // until set_tokens().
   const std::vector<TokenId>* tokens = nullptr;
   // The sequence submitted just before has the same prompt and namespace: what is known of the one
   // holds for the other.
@@ -119,6 +120,8 @@ class Scheduler {
 
   void submit(const SequenceSpec& spec);  // one that fits
   void remove(SequenceId id);             // in any state; its blocks become free
+  // The same tokens, from now on there.
+  void set_tokens(SequenceId id, const std::vector<TokenId>& tokens);
 
   // Changes nothing but scratch memory. At most one plan at a time, followed by its apply().
   // max_prompt_tokens: what the step's time allows; the first prompt gets one token at least.

@@ -9,28 +9,29 @@
 
 namespace millrace {
 
-SequenceState::SequenceState(SequenceId id_,
-                             int choice_,
-                             std::shared_ptr<RequestState> state_,
-                             const Tokenizer& tokenizer)
+SequenceState::SequenceState(SequenceId id_, int choice_, std::shared_ptr<RequestState> state_)
     : id(id_),
       choice(choice_),
       state(std::move(state_)),
       seed(child_seed(state->seed, choice)),
-      tokens(state->request.prompt),
-      has_history(uses_history(state->request.sampling)),
-      text(tokenizer, state->request.prompt, state->request.stop) {
+      has_history(uses_history(state->request.sampling)) {}
+
+void SequenceState::prepare(const Tokenizer& tokenizer, int max_drafts) {
+  const std::vector<TokenId>& prompt = request().prompt;
+  text.emplace(tokenizer, prompt, request().stop);
   if (request().prompt_logprobs) {
-    prompt_scores.entries.resize(tokens.size());
-    prompt_scores.entries[0] = {.token = tokens[0],
+    prompt_scores.entries.resize(prompt.size());
+    prompt_scores.entries[0] = {.token = prompt[0],
                                 .logprob = std::numeric_limits<float>::quiet_NaN()};
   }
   if (!request().prediction.empty()) {
-    proposer.expect(tokens, request().prediction);
+    proposer.expect(prompt, request().prediction);
   }
+  drafts.reserve(static_cast<size_t>(max_drafts));
   constexpr size_t kReserved = 4096;  // tokens; beyond, memory grows by doubling
-  const size_t n_tokens = tokens.size() + std::min(static_cast<size_t>(state->max_new), kReserved);
+  const size_t n_tokens = prompt.size() + std::min(static_cast<size_t>(state->max_new), kReserved);
   tokens.reserve(n_tokens);
+  tokens = prompt;
   if (has_history) {
     history.reserve(n_tokens);
     history.add_prompt(tokens);

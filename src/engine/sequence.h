@@ -34,15 +34,21 @@ struct RequestState {
   bool has_events = false;    // pushed in this step, notify() due
 };
 
-// One choice.
+// One choice. While it waits for its first admission it takes little memory, whatever its request
+// asks for: far more sequences may wait than run, and the memory plan counts those that run.
 struct SequenceState {
-  SequenceState(SequenceId id,
-                int choice,
-                std::shared_ptr<RequestState> state,
-                const Tokenizer& tokenizer);
+  SequenceState(SequenceId id, int choice, std::shared_ptr<RequestState> state);
+
+  // Once, at the first admission: makes all that computing needs.
+  void prepare(const Tokenizer& tokenizer, int max_drafts);
+  bool is_prepared() const { return text.has_value(); }
 
   int64_t n_prompt() const { return static_cast<int64_t>(state->request.prompt.size()); }
-  int64_t n_output() const { return static_cast<int64_t>(tokens.size()) - n_prompt(); }
+  int64_t n_output() const { return std::ssize(known_tokens()) - n_prompt(); }
+  // Prompt, then output. Their address changes with prepare().
+  const std::vector<TokenId>& known_tokens() const {
+    return is_prepared() ? tokens : state->request.prompt;
+  }
   const Request& request() const { return state->request; }
   bool is_end(TokenId token) const;
   // Tokens that must not be drawn there.
@@ -52,10 +58,10 @@ struct SequenceState {
   int choice;
   std::shared_ptr<RequestState> state;
   uint64_t seed;
-  std::vector<TokenId> tokens;  // prompt, then output
+  std::vector<TokenId> tokens;  // prompt, then output; empty before prepare()
   bool has_history;
   TokenHistory history;
-  TextStream text;
+  std::optional<TextStream> text;  // absent before prepare()
   Proposer proposer;
   Acceptance copy_acceptance;   // of drafts from tokens seen before
   Acceptance model_acceptance;  // of those by the draft model

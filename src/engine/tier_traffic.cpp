@@ -31,9 +31,9 @@ BlockKey TierTraffic::root_of(std::string_view salt) {
 
 void TierTraffic::extend_keys(SequenceState& sequence) {
   std::vector<BlockKey>& keys = sequence.tier_keys;
-  if (std::ssize(sequence.tokens) / block_tokens_ > std::ssize(keys)) {
+  if (std::ssize(sequence.known_tokens()) / block_tokens_ > std::ssize(keys)) {
     const BlockKey root = keys.empty() ? root_of(sequence.request().cache_salt) : BlockKey{};
-    extend_block_keys(sha_, root, sequence.tokens, block_tokens_, keys);
+    extend_block_keys(sha_, root, sequence.known_tokens(), block_tokens_, keys);
   }
 }
 
@@ -53,7 +53,7 @@ void TierTraffic::load(SequenceState& sequence,
                        std::span<const BlockId> blocks,
                        TimePoint now) {
   const auto key = sequence.tier_keys.begin() + first;
-  const auto token = sequence.tokens.begin() + first * block_tokens_;
+  const auto token = sequence.known_tokens().begin() + first * block_tokens_;
   BlockChain chain{.parent = parent_of(sequence, first),
                    .keys = {key, key + std::ssize(blocks)},
                    .tokens = {token, token + std::ssize(blocks) * block_tokens_}};
@@ -100,7 +100,7 @@ void TierTraffic::offer(SequenceState& sequence, int64_t index, BlockId block) {
   }
   const BlockName name{.key = key,
                        .parent = parent_of(sequence, index),
-                       .tokens = std::span(sequence.tokens)
+                       .tokens = std::span(sequence.known_tokens())
                                      .subspan(static_cast<size_t>(index * block_tokens_),
                                               static_cast<size_t>(block_tokens_))};
   if (!tier_->put(name, bytes_of_(block))) {

@@ -4,7 +4,6 @@
 
 #include "engine/fake_tier.h"
 #include "engine/sequence.h"
-#include "engine/test_engine.h"
 
 namespace millrace {
 namespace {
@@ -13,7 +12,7 @@ constexpr int64_t kTokens = 4;
 
 class TierTrafficTest : public testing::Test {
  protected:
-  TierTrafficTest() : files_(*open_model_files(model_.path())), traffic_(make(BlockKey{}, tier_)) {}
+  TierTrafficTest() : traffic_(make(BlockKey{}, tier_)) {}
 
   TierTraffic make(const BlockKey& model_key, FakeTier*& tier) {
     auto owned = std::make_unique<FakeTier>();
@@ -31,14 +30,12 @@ class TierTrafficTest : public testing::Test {
     auto state = std::make_shared<RequestState>();
     state->request.prompt = std::move(tokens);
     state->request.cache_salt = salt;
-    return std::make_unique<SequenceState>(id, 0, state, *files_.tokenizer);
+    return std::make_unique<SequenceState>(id, 0, state);
   }
   static TimePoint at(double seconds) {
     return TimePoint{} + std::chrono::milliseconds(static_cast<int64_t>(seconds * 1'000));
   }
 
-  TestModel model_;
-  ModelFiles files_;
   Metrics metrics_;
   std::vector<std::vector<std::byte>> memory_{8, std::vector<std::byte>(16)};
   FakeTier* tier_ = nullptr;

@@ -8,6 +8,9 @@
 #include <atomic>
 #include <cstdlib>
 #include <new>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "engine/memory_plan.h"
 #include "engine/scheduler.h"
@@ -124,6 +127,56 @@ TEST(PlannedTables, of_a_sampler_are_there_before_its_first_row) {
               }
             }),
             0);
+}
+
+// Far more may wait than run, and the plan counts those that run.
+TEST(WaitingChoices, take_little_whatever_they_ask_for) {
+  constexpr int kRequests = 4;
+  constexpr int64_t kPrompt = 1'900;
+  const TestModel model;
+  EngineOptions options;
+  options.n_threads = 1;
+  options.max_sequences = 1;
+  options.max_waiting = kRequests * kMaxChoices;
+  TestEngine rig(model.path(), options);
+  Request request;
+  request.prompt = some_prompt(10);
+  request.max_tokens = 2'000;
+  request.ignore_eos = true;
+  const auto running = rig.submit(request);
+  StreamEvent event;
+  ASSERT_TRUE(running->wait_next(event));
+  request.prompt = some_prompt(static_cast<int>(kPrompt));
+  request.max_tokens = 100;
+  request.n = kMaxChoices;
+  request.n_logprobs = kMaxTopLogprobs;
+  request.prompt_logprobs = kMaxTopLogprobs;
+  request.prediction = some_prompt(1'000);
+  request.stop = {std::string(1'000, 's')};
+  request.sampling.repetition_penalty = 1.1F;
+  std::vector<std::shared_ptr<TokenStream>> waiting;
+  const int64_t taken = bytes_of([&] {
+    for (int i = 0; i < kRequests; ++i) {
+      waiting.push_back(rig.submit(request));
+    }
+    while (rig.engine->stats().prompt_tokens < 10 + kRequests * kMaxChoices * kPrompt) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  });
+  EXPECT_EQ(rig.engine->stats().n_waiting, kRequests * kMaxChoices);
+  // Fewer than the ids of their prompts alone would be.
+  EXPECT_LT(taken, kRequests * kMaxChoices * kPrompt * int64_t{sizeof(TokenId)});
+  for (const auto& stream : waiting) {
+    stream->cancel();
+  }
+  running->cancel();
+  for (const auto& stream : waiting) {
+    for (const auto& [choice, answer] : read_all(*stream)) {
+      EXPECT_EQ(answer.finish.reason, FinishReason::kCancelled) << choice;
+      EXPECT_EQ(answer.finish.usage.prompt_tokens, kPrompt);
+      EXPECT_EQ(answer.finish.usage.completion_tokens, 0);
+    }
+  }
 }
 
 struct SteadyCase {
