@@ -53,9 +53,10 @@ std::unique_ptr<AnswerWriter> make_chat_writer(const AnswerHead& head,
 
 // What the writer needs to know of the prompt of one choice.
 struct CompletionPrompt {
-  std::string echo;           // put before the answer; empty without echo
-  bool is_text = false;       // echo is what the client wrote, not what ids stand for
-  std::vector<TokenId> tail;  // its last ids, when they get no entries in logprobs themselves
+  // Put before the answer; the choices of a prompt share it. Null without echo.
+  std::shared_ptr<const std::string> echo = {};
+  bool is_text = false;            // echo is what the client wrote, not what ids stand for
+  std::vector<TokenId> tail = {};  // its last ids, when they get no entries in logprobs themselves
 };
 
 // prompts: one a choice.

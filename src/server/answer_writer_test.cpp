@@ -46,6 +46,10 @@ FinishEvent finish(FinishReason reason, std::string text) {
   return event;
 }
 
+CompletionPrompt echo(std::string text, bool is_text = false) {
+  return {.echo = std::make_shared<const std::string>(std::move(text)), .is_text = is_text};
+}
+
 // The JSON of each event, and whether the last one was [DONE].
 std::vector<json> events(const std::string& stream) {
   std::vector<json> parsed;
@@ -154,7 +158,7 @@ TEST_F(AnswerWriterTest, tokens_that_are_no_text_have_a_label_and_their_bytes) {
 
 TEST_F(AnswerWriterTest, completion_logprobs_join_to_the_text_with_echo) {
   auto writer =
-      make_completion_writer(head_, {1, false, false, true}, tokenizer_, {{.echo = "h\xC3\xA9"}});
+      make_completion_writer(head_, {1, false, false, true}, tokenizer_, {echo("h\xC3\xA9")});
   std::string out;
   PromptEvent prompt;
   prompt.entries = {{'h', NAN, {}}, {0xC3, -1, {}}, {0xA9, -2, {{'x', -0.1F}, {'y', -0.2F}}}};
@@ -194,20 +198,20 @@ TEST_F(AnswerWriterTest,
     return json::parse(out)["choices"][0];
   };
   // One of those in front has been added; the second takes the space before it along.
-  const json spelled = choice_of({.echo = "<|end|> <|end|>hi<|end|>", .is_text = true});
+  const json spelled = choice_of(echo("<|end|> <|end|>hi<|end|>", true));
   EXPECT_EQ(spelled["text"], "<|end|> <|end|>hi<|end|>a");
   EXPECT_EQ(spelled["logprobs"]["tokens"],
             json::array({"<|end|>", "<|end|>", "", "h", "i", "<|end|>", "a"}));
   EXPECT_TRUE(spelled["logprobs"]["top_logprobs"][1].contains("<|end|>"));
-  const json tight = choice_of({.echo = "<|end|><|end|>hi<|end|>", .is_text = true});
+  const json tight = choice_of(echo("<|end|><|end|>hi<|end|>", true));
   EXPECT_EQ(tight["logprobs"]["text_offset"], json::array({0, 7, 14, 14, 15, 16, 23}));
-  const json from_ids = choice_of({.echo = "hi"});
+  const json from_ids = choice_of(echo("hi"));
   EXPECT_EQ(from_ids["text"], "hia");
   EXPECT_EQ(from_ids["logprobs"]["tokens"], json::array({"", "", "", "h", "i", "", "a"}));
 }
 
 TEST_F(AnswerWriterTest, streamed_completion_with_echo_begins_with_the_prompt) {
-  auto writer = make_completion_writer(head_, {1, true, true, true}, tokenizer_, {{.echo = "hi"}});
+  auto writer = make_completion_writer(head_, {1, true, true, true}, tokenizer_, {echo("hi")});
   std::string out;
   writer->begin(out);
   EXPECT_EQ(out, "");
@@ -228,15 +232,14 @@ TEST_F(AnswerWriterTest, streamed_completion_with_echo_begins_with_the_prompt) {
   EXPECT_FALSE(chunks[1].contains("seed"));
   EXPECT_TRUE(chunks[2]["choices"][0]["logprobs"].is_null());
 
-  auto plain = make_completion_writer(head_, {1, true, false, false}, tokenizer_, {{.echo = "hi"}});
+  auto plain = make_completion_writer(head_, {1, true, false, false}, tokenizer_, {echo("hi")});
   out.clear();
   plain->begin(out);
   EXPECT_EQ(events(out).at(0)["choices"][0]["text"], "hi");
 }
 
 TEST_F(AnswerWriterTest, echo_of_a_prompt_alone_is_the_prompt) {
-  auto writer =
-      make_completion_writer(head_, {1, false, false, false}, tokenizer_, {{.echo = "hi"}});
+  auto writer = make_completion_writer(head_, {1, false, false, false}, tokenizer_, {echo("hi")});
   std::string out;
   writer->begin(out);
   writer->finish(0, finish(FinishReason::kLength, ""), out);

@@ -16,8 +16,8 @@ struct CompletionChoice {
   CompletionChoice(const Tokenizer& tokenizer, CompletionPrompt prompt)
       : echo(std::move(prompt.echo)), is_text(prompt.is_text), logprobs(tokenizer, prompt.tail) {}
 
-  std::string echo;  // not sent yet
-  bool is_text;      // echo
+  std::shared_ptr<const std::string> echo;  // null: sent, or not wanted
+  bool is_text;                             // echo is what the client wrote
   std::string text;
   LegacyLogprobs logprobs;
   const char* finish_reason = "stop";
@@ -35,7 +35,7 @@ std::vector<CompletionChoice> make_choices(const Tokenizer& tokenizer,
 
 // Moves the prompt's tokens into the logprobs arrays.
 void add_prompt(CompletionChoice& choice, const PromptEvent& event) {
-  std::string_view rest = choice.is_text ? std::string_view(choice.echo) : "";
+  std::string_view rest = choice.is_text && choice.echo ? std::string_view(*choice.echo) : "";
   for (const PromptEvent::Entry& entry : event.entries) {
     choice.logprobs.add_prompt(entry, rest);
   }
@@ -44,10 +44,13 @@ void add_prompt(CompletionChoice& choice, const PromptEvent& event) {
 
 // The echoed prompt in front of the first piece of the answer.
 std::string take_echo(CompletionChoice& choice) {
-  if (!choice.has_prompt_entries) {
-    choice.logprobs.skip_characters(count_characters(choice.echo));
+  if (choice.echo == nullptr) {
+    return {};
   }
-  return std::exchange(choice.echo, {});
+  if (!choice.has_prompt_entries) {
+    choice.logprobs.skip_characters(count_characters(*choice.echo));
+  }
+  return *std::exchange(choice.echo, nullptr);
 }
 
 class CompletionStreamWriter : public AnswerWriter {

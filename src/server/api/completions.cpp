@@ -126,7 +126,8 @@ std::vector<CompletionPrompt> describe_prompts(const CompletionRequest& request,
     if (request.echo) {
       const auto* text = std::get_if<Value>(&request.prompts[i]);
       known.is_text = text != nullptr;
-      known.echo = known.is_text ? text->as_string() : tokenizer.decode(ids);
+      known.echo = std::make_shared<const std::string>(known.is_text ? text->as_string()
+                                                                     : tokenizer.decode(ids));
     } else {
       known.tail.assign(ids.end() - static_cast<int64_t>(std::min(ids.size(), kTailTokens)),
                         ids.end());
