@@ -33,9 +33,7 @@ struct Bf16Panel {
     }
     const uint8_t* weights = block.weights + 4 * lane;
     for (int pair = 0; pair < block.n_pairs; ++pair, weights += kPairBytes) {
-      if constexpr (kVectors * V::kWidth == kPanelRows && kRows <= 2) {
-        prefetch_header<V::kBytesAhead, kPairBytes>(weights);
-      }
+      prefetch_header<V::kBytesAhead, 4 * kVectors * V::kWidth>(weights);
       typename V::I weight[kVectors];
       MR_UNROLL for (int v = 0; v < kVectors; ++v) {
         weight[v] = V::load_i(weights + 4 * v * V::kWidth);

@@ -63,6 +63,8 @@ struct FloatPanel {
   template <int kVectors, int kRows, bool kDirect>
   MR_INLINE static void tile(const Block& block, int lane, const TileRows& rows) {
     using F = typename V::F;
+    constexpr int kLaneBytes = Codec::kStepBytes / kPanelRows;
+    constexpr int kTileBytes = kLaneBytes * kVectors * V::kWidth;
     F sum[kVectors][kRows];
     MR_UNROLL for (int v = 0; v < kVectors; ++v) {
       MR_UNROLL for (int r = 0; r < kRows; ++r) {
@@ -71,9 +73,7 @@ struct FloatPanel {
     }
     const uint8_t* weights = block.weights;
     for (int k = 0; k < block.n_k; k += Codec::kStep, weights += Codec::kStepBytes) {
-      if constexpr (kVectors * V::kWidth == kPanelRows && kRows <= 2) {
-        prefetch_header<V::kBytesAhead, Codec::kStepBytes>(weights);
-      }
+      prefetch_header<V::kBytesAhead, kTileBytes>(weights + lane * kLaneBytes);
       add_k<0, kVectors, kRows>(sum, weights, lane, rows, k);
       if constexpr (Codec::kStep == 2) {
         add_k<1, kVectors, kRows>(sum, weights, lane, rows, k + 1);
