@@ -26,8 +26,8 @@ struct Question {
 Request some_request(std::mt19937& random) {
   const auto below = [&](int n) { return static_cast<int>(random() % static_cast<uint32_t>(n)); };
   Request request;
-  request.prompt = some_prompt(1 + below(200), below(3));  // beginnings are shared
-  request.max_tokens = 1 + below(90);
+  request.prompt = some_prompt(1 + below(120), below(3));  // beginnings are shared
+  request.max_tokens = 1 + below(240);  // many blocks beyond those that admission asks for
   request.n = 1 + below(5) / 2;
   request.seed = random();
   request.priority = below(3);
