@@ -4,6 +4,7 @@
 
 #include "base/regular_file.h"
 #include "cli/option_set.h"
+#include "engine/engine.h"
 
 namespace millrace {
 namespace {
@@ -75,7 +76,7 @@ void RunOptions::declare(OptionSet& options) {
               seed,
               INT64_MIN,
               INT64_MAX,
-              "Same seed, same answer; default: random, --json tells it");
+              "Same seed, same answer; default, and -1: random, --json tells it");
   options.add("--stop", stop, "End the answer before this text (repeatable, up to 16)");
   options.add("--raw", is_raw, "The prompt as it is, without the model's chat template");
   options.add("--ignore-eos", ignore_eos, "Go on after the model's end token");
@@ -141,7 +142,7 @@ Request RunOptions::request() const {
   }
   request.stop = stop;
   request.ignore_eos = ignore_eos;
-  if (seed) {
+  if (seed && *seed != kAnySeed) {
     request.seed = static_cast<uint64_t>(*seed);
   }
   return request;

@@ -147,6 +147,8 @@ class Engine {
 // What a request without a seed gets. Below 2^53, so that every JSON reader gives back the seed
 // that was reported.
 uint64_t random_seed();
+// Asks for one, as no seed does: what clients of llama.cpp send.
+inline constexpr int64_t kAnySeed = -1;
 
 // The seed of choice i of a request: choice 0 keeps the request's own.
 uint64_t child_seed(uint64_t seed, int choice);

@@ -258,7 +258,7 @@ void read_generation_fields(FieldReader& reader, GenerationFields& fields) {
   reader.read("n", 1, kMaxChoices, request.n);
   std::optional<int64_t> seed;
   reader.read("seed", INT64_MIN, INT64_MAX, seed);
-  if (seed) {
+  if (seed && *seed != kAnySeed) {
     request.seed = static_cast<uint64_t>(*seed);
   }
   read_stop(reader, request.stop);

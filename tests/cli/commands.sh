@@ -208,6 +208,8 @@ status=0
 [ "$status" = 1 ] || fail "an error that cannot be written ends with status $status"
 if "$millrace" inspect demo >&- 2>err; then fail "a closed standard output went unnoticed"; fi
 tell=(run demo -p "Tell me a story." -n 60)
+"$millrace" run demo -p "Hi." -n 2 --seed -1 --json >any.json || fail "--seed -1"
+grep -q '"seed":-1' any.json && fail "--seed -1 is no seed but asks for one: $(cat any.json)"
 for sampling in "--temperature 0" "--temperature 0.8 --seed 7"; do
   # shellcheck disable=SC2086
   "$millrace" "${tell[@]}" $sampling -t 1 >one 2>/dev/null

@@ -208,6 +208,8 @@ TEST(ChatRequest, null_means_absent_for_every_optional_field) {
   EXPECT_EQ(request.fields.request.sampling.temperature, 1);
   EXPECT_FALSE(request.fields.request.max_tokens);
   EXPECT_FALSE(request.fields.request.seed);
+  const ChatRequest any = good_chat(R"({"messages":[{"role":"user","content":"x"}],"seed":-1})");
+  EXPECT_FALSE(any.fields.request.seed);  // as llama.cpp reads it
   EXPECT_FALSE(request.fields.streams);
   EXPECT_TRUE(request.fields.unknown.empty());
 }

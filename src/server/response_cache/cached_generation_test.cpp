@@ -64,7 +64,7 @@ const Case kCases[] = {
     {"/v1/chat/completions",
      R"("messages":[{"role":"user","content":"hi"}],"max_tokens":20,"temperature":0)"},
     {"/v1/chat/completions",
-     R"("messages":[{"role":"user","content":"hi"}],"max_tokens":20,"seed":-1,"n":2,"logprobs":true,"top_logprobs":4)"},
+     R"("messages":[{"role":"user","content":"hi"}],"max_tokens":20,"seed":-2,"n":2,"logprobs":true,"top_logprobs":4)"},
 };
 
 TEST_F(CachedGenerationTest, an_answer_from_the_cache_has_the_bytes_of_the_first_streamed_or_not) {
