@@ -12,7 +12,10 @@ int64_t StepBudget::max_prompt_tokens(int64_t n_decoding) const {
   }
   constexpr double kLeastSeconds = 1e-9;  // of a token
   const double seconds_per_token = std::max(prompt_seconds_ / n_prompt_tokens_, kLeastSeconds);
-  return static_cast<int64_t>(std::max(seconds_left(n_decoding), 0.0) / seconds_per_token);
+  const double n_tokens = std::max(seconds_left(n_decoding), 0.0) / seconds_per_token;
+  // One token more may cost as much as four: nobody who asked for no limit is to pay for that.
+  const int64_t at_least = max_seconds_ > 0 ? 0 : Scheduler::kSmallestChunk;
+  return std::max(static_cast<int64_t>(n_tokens), at_least);
 }
 
 // For prompts, in a step in which so many decode.
