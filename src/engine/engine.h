@@ -46,7 +46,8 @@ struct EngineOptions {
   int max_batch_tokens = 512;             // of one step
   int prefill_chunk = 256;  // of one sequence in one step; a multiple of 64, or a divisor
   // A step in which sequences decode computes no more of prompts than fits into this time; 0: twice
-  // what the decodes take alone, at least 100 ms. One token is always computed.
+  // what the decodes take alone, at least 100 ms, and no less than a piece of 8 tokens. One token
+  // is always computed.
   int max_step_ms = 0;
   int max_queue_ms = 0;  // a request that has waited longer ends with kResourceExhausted; 0: never
   int max_overtakings = 8;  // of a request that waits, by others that the cache serves

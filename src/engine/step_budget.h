@@ -13,7 +13,8 @@ class StepBudget {
  public:
   // Without a limit: twice what the decodes take alone, so that prompts get half of the time.
   static constexpr double kSlowdown = 2;
-  // But no less than this, in seconds: nobody reads faster, and prompts are done sooner.
+  // But no less than this, in seconds: nobody reads faster, and prompts are done sooner. And never
+  // less than Scheduler::kSmallestChunk tokens.
   static constexpr double kLeastLimit = 0.1;
 
   // max_seconds: of a step with decodes; 0: see above.

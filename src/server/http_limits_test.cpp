@@ -40,16 +40,6 @@ class HttpLimitsTest : public testing::Test {
 
   RawClient connect(std::string_view bytes = "") { return RawClient(server_->port(), bytes); }
 
-  static bool eventually(const std::function<bool()>& condition) {
-    for (int i = 0; i < 2000; ++i) {
-      if (condition()) {
-        return true;
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    return false;
-  }
-
   std::unique_ptr<HttpServer> server_;
 };
 

@@ -169,16 +169,6 @@ class HttpServerTest : public testing::Test {
     is_blocking_.notify_all();
   }
 
-  static bool eventually(const std::function<bool()>& condition) {
-    for (int i = 0; i < 2000; ++i) {
-      if (condition()) {
-        return true;
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    return false;
-  }
-
   // A connection on which these bytes were sent; the peer may have closed it meanwhile.
   RawClient connect(std::string_view bytes = "") { return RawClient(server_->port(), bytes); }
   // The answer to these bytes has the status and contains the mark.
