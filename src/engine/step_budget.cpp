@@ -1,19 +1,24 @@
 #include "engine/step_budget.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "engine/scheduler.h"
 
 namespace millrace {
 
-int64_t StepBudget::max_prompt_tokens(int64_t n_decoding) const {
+int64_t StepBudget::max_prompt_tokens(int64_t n_decoding) {
   if (n_decoding == 0 || n_prompt_tokens_ == 0) {
     return Scheduler::kNoLimit;
   }
   constexpr double kLeastSeconds = 1e-9;  // of a token
   const double seconds_per_token = std::max(prompt_seconds_ / n_prompt_tokens_, kLeastSeconds);
-  const double n_tokens = std::max(seconds_left(n_decoding), 0.0) / seconds_per_token;
-  // One token more may cost as much as four: nobody who asked for no limit is to pay for that.
+  // Parts of a token are carried over, not cut off: were 1.7 always cut to 1, it would never be
+  // seen that 2 hardly take longer.
+  const double n_tokens =
+      std::max(seconds_left(n_decoding), 0.0) / seconds_per_token + part_of_token_;
+  part_of_token_ = n_tokens - std::floor(n_tokens);
+  // Small pieces cost the most for a token: nobody who asked for no limit is to pay for that.
   const int64_t at_least = max_seconds_ > 0 ? 0 : Scheduler::kSmallestChunk;
   return std::max(static_cast<int64_t>(n_tokens), at_least);
 }

@@ -20,15 +20,17 @@ class StepBudget {
   // max_seconds: of a step with decodes; 0: see above.
   explicit StepBudget(double max_seconds) : max_seconds_(max_seconds) {}
 
-  // Scheduler::kNoLimit when nobody decodes, or nothing is known yet.
-  int64_t max_prompt_tokens(int64_t n_decoding) const;
+  // Of the next step; Scheduler::kNoLimit when nobody decodes, or nothing is known yet. Called once
+  // a step: what is left of a token counts for the step after it.
+  int64_t max_prompt_tokens(int64_t n_decoding);
 
   void note(const StepPlan& plan, double seconds);
 
  private:
   double seconds_left(int64_t n_decoding) const;
 
-  // What a prompt token takes grows with its position, so the latest steps say most.
+  // What a prompt token takes grows with its position, so the latest steps say most. It falls with
+  // their number: a piece reads what lies before it once, however few tokens it has.
   static constexpr double kForgetPrompts = 0.7;
 
   double max_seconds_;
@@ -36,6 +38,7 @@ class StepBudget {
   // Of the latest steps that compute prompts, besides what their decodes take.
   double n_prompt_tokens_ = 0;
   double prompt_seconds_ = 0;
+  double part_of_token_ = 0;  // 0 .. 1, not used yet
 };
 
 }  // namespace millrace

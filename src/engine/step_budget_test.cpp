@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "engine/scheduler_rig.h"
 
@@ -28,6 +29,20 @@ double cost_of(const StepPlan& plan) {
   return seconds;
 }
 
+// One on which a piece of a prompt reads all that lies before it once, however few tokens it has,
+// and on which one step in eleven is twice as slow for no reason.
+double cost_by_pieces(const StepPlan& plan) {
+  double seconds = 0.040;
+  for (const SpanPlan& span : plan.spans) {
+    const bool is_decode = span.is_sampling && span.count == 1;
+    seconds += is_decode ? 0.001
+                         : 0.0066 * static_cast<double>(span.count) +
+                               0.027 * static_cast<double>(span.begin) / 4'000;
+  }
+  const int64_t at = plan.spans.empty() ? 0 : plan.spans[0].begin;
+  return at % 11 == 0 ? 2 * seconds : seconds;
+}
+
 struct Times {
   double longest = 0;  // of a step with all eight decodes, once the cost is known
   double alone = 0;    // of the last without a prompt
@@ -35,7 +50,9 @@ struct Times {
 };
 
 // Eight sequences decode while a prompt of 4,000 tokens comes.
-Times times_of(double max_seconds, bool is_limited) {
+Times times_of(double max_seconds,
+               bool is_limited,
+               const std::function<double(const StepPlan&)>& cost = cost_of) {
   Rig rig({.n_blocks = 900,
            .max_sequences = 16,
            .max_batch_tokens = 512,
@@ -48,9 +65,9 @@ Times times_of(double max_seconds, bool is_limited) {
     rig.max_prompt_tokens =
         is_limited && has_come ? budget.max_prompt_tokens(n_decoding) : Scheduler::kNoLimit;
     const StepPlan plan = rig.step();
-    budget.note(plan, cost_of(plan));
+    budget.note(plan, cost(plan));
     n_decoding = std::ranges::count_if(plan.spans, &SpanPlan::is_sampling);
-    return cost_of(plan);
+    return cost(plan);
   };
   Times times;
   for (SequenceId id = 1; id <= 8; ++id) {
@@ -86,6 +103,12 @@ TEST(StepBudget, a_limit_near_what_decodes_take_alone_is_kept_by_pieces_of_a_few
   EXPECT_GT(times.n_steps, 1'000);
   // What leaves no time at all still lets prompts end.
   EXPECT_LE(times_of(alone / 2, true).n_steps, 4'000);
+}
+
+TEST(StepBudget, pieces_grow_again_after_slow_steps) {
+  const Times times = times_of(0.1, true, cost_by_pieces);
+  EXPECT_LE(times.n_steps, 1'500);  // had parts of tokens been cut off: 1'872
+  EXPECT_LE(times.longest, 2 * 0.1 * 1.1);
 }
 
 TEST(StepBudget, without_a_limit_prompts_get_as_much_time_as_decodes_and_a_tenth_of_a_second) {
