@@ -58,7 +58,7 @@ function(millrace_module)
       set_tests_properties(${ARG_NAME}_${kind} PROPERTIES LABELS ${label} TIMEOUT 1200)
     endif()
   endforeach()
-  if(benches AND benchmark_FOUND)
+  if(benches AND benchmark_FOUND AND NOT MILLRACE_SANITIZE)
     add_executable(${library}_bench ${benches})
     target_link_libraries(
       ${library}_bench PRIVATE ${library} ${ARG_TEST_LIBRARIES} benchmark::benchmark_main)
