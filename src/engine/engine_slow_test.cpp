@@ -266,7 +266,7 @@ TEST(EngineFuzzSlow, answers_survive_five_minutes_of_everything) {
   EXPECT_GT(all.n_cancelled, 20);
   EXPECT_GT(all.n_timeouts, 20);
   EXPECT_GT(all.n_dropped, 20);
-  EXPECT_GT(all.n_preemptions, 20);
+  EXPECT_GT(all.n_preemptions, all.n_ended / 200);
   EXPECT_GT(all.n_accepted, 1'000);
   EXPECT_GT(all.n_rejected, 100);
 }
