@@ -6,10 +6,13 @@
 namespace millrace::kernels {
 
 KernelTable with_bf16(KernelTable table, const Bf16Kernels& kernels) {
-  constexpr auto kFormat = static_cast<int>(PanelFormat::kBF16);
+  constexpr auto kBf16 = static_cast<int>(PanelFormat::kBF16);
+  constexpr auto kFp8 = static_cast<int>(PanelFormat::kFP8_E4M3);
   constexpr auto kCoarse = static_cast<int>(Rounding::kCoarse);
-  table.activation.kinds[kFormat][kCoarse] = ActivationKind::kBF16;
-  table.linear[kFormat][kCoarse] = kernels.linear;
+  table.activation.kinds[kBf16][kCoarse] = ActivationKind::kBF16;
+  table.activation.kinds[kFp8][kCoarse] = ActivationKind::kBF16;
+  table.linear[kBf16][kCoarse] = kernels.linear_bf16;
+  table.linear[kFp8][kCoarse] = kernels.linear_fp8;
   constexpr auto kPages = static_cast<int>(KvType::kBF16);
   table.attend[kPages] = kernels.attend;
   table.attention_dots[kPages].values = DotKind::kBF16;

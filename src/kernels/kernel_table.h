@@ -57,8 +57,9 @@ extern const KernelTable kAvx512Kernels;
 
 // What kAvx512Bf16 does otherwise than kAvx512, of which it has the rest.
 struct Bf16Kernels {
-  void (*linear)(const LinearJob& job);     // bf16 panels, kBF16 rows
-  void (*attend)(const AttentionJob& job);  // bf16 pages, values by bf16 dot products
+  void (*linear_bf16)(const LinearJob& job);  // bf16 panels, kBF16 rows
+  void (*linear_fp8)(const LinearJob& job);   // e4m3 panels, kBF16 rows
+  void (*attend)(const AttentionJob& job);    // bf16 pages, values by bf16 dot products
 };
 extern const Bf16Kernels kAvx512Bf16Kernels;
 // The table of a tier with these in place of its own.

@@ -4,11 +4,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <optional>
 
 #include "base/buffer.h"
 #include "base/result.h"
 #include "base/worker_pool.h"
 #include "kernels/isa.h"
+#include "kernels/matrix_source.h"
 #include "kernels/panel.h"
 #include "tensor/tensor_view.h"
 
@@ -33,6 +36,22 @@ class LinearWeights {
   // The same in memory of its own; kResourceExhausted when the system refuses it.
   static Result<LinearWeights> pack(const TensorView& weight, Rounding rounding, WorkerPool& pool);
 
+  // The same from matrices that are no tensors of a GGUF file, as exactly. kInvalidArgument: no
+  // matrix, or a row order of other rows; kCorrupt: codes, scales or zero points are not as many as
+  // the shape says; kUnsupported: another group size, n_in not a multiple of it, or columns of a
+  // scale that are neither a multiple of 128 nor all. A code that is not a number makes the results
+  // of its row NaN, as does a scale.
+  static Result<LinearWeights> pack(const Fp8Matrix& weight,
+                                    Rounding rounding,
+                                    WorkerPool& pool,
+                                    std::byte* memory);
+  static Result<LinearWeights> pack(const Fp8Matrix& weight, Rounding rounding, WorkerPool& pool);
+  static Result<LinearWeights> pack(const Int4Matrix& weight,
+                                    Rounding rounding,
+                                    WorkerPool& pool,
+                                    std::byte* memory);
+  static Result<LinearWeights> pack(const Int4Matrix& weight, Rounding rounding, WorkerPool& pool);
+
   int64_t n_out() const { return n_out_; }
   int64_t n_in() const { return n_in_; }
   int64_t n_panels() const { return (n_out_ + kPanelRows - 1) / kPanelRows; }
@@ -44,6 +63,19 @@ class LinearWeights {
   const std::byte* panels() const { return panels_; }
 
  private:
+  // n_out rows, panel by panel through pack_one(panel, to).
+  static LinearWeights pack_panels(PanelFormat format,
+                                   Rounding rounding,
+                                   int64_t n_out,
+                                   int64_t n_in,
+                                   WorkerPool& pool,
+                                   std::byte* memory,
+                                   const std::function<void(int64_t, std::byte*)>& pack_one);
+  template <class Matrix>
+  static Result<LinearWeights> pack_to_own(const Matrix& weight,
+                                           Rounding rounding,
+                                           WorkerPool& pool);
+
   PanelFormat format_ = PanelFormat::kF32;
   Rounding rounding_ = Rounding::kFine;
   int64_t n_out_ = 0;
@@ -56,10 +88,15 @@ class LinearWeights {
 // The panel format that weights of a type are packed into. F16 becomes kBF16 with fine rounding, so
 // that its activations stay kF32, when every value of the tensor is exactly representable there.
 PanelFormat panel_format(DType dtype);
+// Of an Fp8Matrix it is kFP8_E4M3, of an Int4Matrix this; none for other group sizes.
+std::optional<PanelFormat> int4_panel_format(int64_t group_size);
 
 // Bytes of the panels that a matrix is packed into, without looking at its values: for F16 the
-// larger of the two forms, which differ when n_in is odd.
+// larger of the two forms, which differ when n_in is odd. Only the shape counts, and an Int4Matrix
+// has a group size of int4_panel_format.
 size_t packed_bytes(const TensorView& weight);
+size_t packed_bytes(const Fp8Matrix& weight);
+size_t packed_bytes(const Int4Matrix& weight);
 
 // Bytes of one activation row: a multiple of 64, and an odd number of cache lines so that the same
 // block of many rows does not fall into one cache set. Rows start at multiples of 64 bytes.

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "kernels/linear.h"
+#include "kernels/matrix_source_pack.h"
 #include "kernels/panel_pack.h"
 #include "tensor/half.h"
 
@@ -69,8 +70,19 @@ bool fits_bf16(const TensorView& weight, WorkerPool& pool) {
 
 // Of one panel over all of K.
 int64_t bytes_of_panel(PanelFormat format, int64_t n_in) {
-  const PanelInfo& info = kPanelInfo[static_cast<int>(format)];
-  return (n_in + info.block_k - 1) / info.block_k * info.block_bytes;
+  const PanelInfo& info = panel_info(format);
+  const int64_t n_whole = n_in / info.block_k;
+  const int64_t rest = n_in % info.block_k;
+  if (rest == 0) return n_whole * info.block_bytes;
+  if (info.step_k == 0) return (n_whole + 1) * info.block_bytes;
+  const int64_t n_steps = (rest + info.step_k - 1) / info.step_k;
+  const int64_t step_bytes = (info.block_bytes - info.header_bytes) / (info.block_k / info.step_k);
+  return n_whole * info.block_bytes + info.header_bytes + n_steps * step_bytes;
+}
+
+// Of all panels.
+size_t packed_bytes(int64_t bytes_of_panel, int64_t n_out) {
+  return static_cast<size_t>((n_out + kPanelRows - 1) / kPanelRows * bytes_of_panel);
 }
 
 }  // namespace
@@ -107,12 +119,58 @@ PanelFormat panel_format(DType dtype) {
   MR_CHECK(false, "dtype {}", static_cast<int>(dtype));
 }
 
+std::optional<PanelFormat> int4_panel_format(int64_t group_size) {
+  switch (group_size) {
+    case 32:
+      return PanelFormat::kInt4G32;
+    case 64:
+      return PanelFormat::kInt4G64;
+    case 128:
+      return PanelFormat::kInt4G128;
+    default:
+      return std::nullopt;
+  }
+}
+
 size_t packed_bytes(const TensorView& weight) {
   int64_t bytes = bytes_of_panel(panel_format(weight.dtype), weight.shape[0]);
   if (weight.dtype == DType::kF16) {
     bytes = std::max(bytes, bytes_of_panel(PanelFormat::kBF16, weight.shape[0]));
   }
-  return static_cast<size_t>((weight.shape[1] + kPanelRows - 1) / kPanelRows * bytes);
+  return packed_bytes(bytes, weight.shape[1]);
+}
+
+size_t packed_bytes(const Fp8Matrix& weight) {
+  return packed_bytes(bytes_of_panel(PanelFormat::kFP8_E4M3, weight.n_in), weight.n_out);
+}
+
+size_t packed_bytes(const Int4Matrix& weight) {
+  const std::optional<PanelFormat> format = int4_panel_format(weight.group_size);
+  MR_CHECK(format.has_value(), "groups of {}", weight.group_size);
+  return packed_bytes(bytes_of_panel(*format, weight.n_in), weight.n_out);
+}
+
+LinearWeights LinearWeights::pack_panels(PanelFormat format,
+                                         Rounding rounding,
+                                         int64_t n_out,
+                                         int64_t n_in,
+                                         WorkerPool& pool,
+                                         std::byte* memory,
+                                         const std::function<void(int64_t, std::byte*)>& pack_one) {
+  LinearWeights packed;
+  packed.rounding_ = rounding;
+  packed.format_ = format;
+  packed.n_in_ = n_in;
+  packed.n_out_ = n_out;
+  packed.panel_bytes_ = bytes_of_panel(format, n_in);
+  packed.panels_ = memory;
+  pool.run([&](int worker) {
+    const Range panels = share(packed.n_panels(), worker, pool.size());
+    for (int64_t panel = panels.begin; panel < panels.end; ++panel) {
+      pack_one(panel, memory + panel * packed.panel_bytes_);
+    }
+  });
+  return packed;
 }
 
 Result<LinearWeights> LinearWeights::pack(const TensorView& weight,
@@ -122,38 +180,65 @@ Result<LinearWeights> LinearWeights::pack(const TensorView& weight,
   if (const Result<void> checked = check_matrix(weight); !checked) {
     return propagate(checked);
   }
-  LinearWeights packed;
-  packed.rounding_ = rounding;
-  packed.format_ = panel_format(weight.dtype);
+  PanelFormat format = panel_format(weight.dtype);
   if (weight.dtype == DType::kF16 && fits_bf16(weight, pool)) {
-    packed.format_ = PanelFormat::kBF16;
-    packed.rounding_ = Rounding::kFine;
+    format = PanelFormat::kBF16;
+    rounding = Rounding::kFine;
   }
-  packed.n_in_ = weight.shape[0];
-  packed.n_out_ = weight.shape[1];
-  packed.panel_bytes_ = bytes_of_panel(packed.format_, packed.n_in_);
-  packed.panels_ = memory;
-
-  const PackPanel pack_panel = panel_packer(weight.dtype, packed.format_);
-  pool.run([&](int worker) {
-    const Range panels = share(packed.n_panels(), worker, pool.size());
-    for (int64_t panel = panels.begin; panel < panels.end; ++panel) {
-      const int64_t row = panel * kPanelRows;
-      const PanelSource source{
-          .rows = weight.row(row),
-          .row_bytes = weight.row_bytes(),
-          .n_rows = static_cast<int>(std::min<int64_t>(kPanelRows, packed.n_out_ - row)),
-          .n_in = packed.n_in_,
-      };
-      pack_panel(source, memory + panel * packed.panel_bytes_);
-    }
-  });
-  return packed;
+  const PackPanel packer = panel_packer(weight.dtype, format);
+  const int64_t n_in = weight.shape[0];
+  const int64_t n_out = weight.shape[1];
+  return pack_panels(
+      format, rounding, n_out, n_in, pool, memory, [&](int64_t panel, std::byte* to) {
+        const int64_t row = panel * kPanelRows;
+        const PanelSource source{
+            .rows = weight.row(row),
+            .row_bytes = weight.row_bytes(),
+            .n_rows = static_cast<int>(std::min<int64_t>(kPanelRows, n_out - row)),
+            .n_in = n_in,
+        };
+        packer(source, to);
+      });
 }
 
-Result<LinearWeights> LinearWeights::pack(const TensorView& weight,
+Result<LinearWeights> LinearWeights::pack(const Fp8Matrix& weight,
                                           Rounding rounding,
-                                          WorkerPool& pool) {
+                                          WorkerPool& pool,
+                                          std::byte* memory) {
+  if (const Result<void> checked = check_matrix(weight); !checked) {
+    return propagate(checked);
+  }
+  return pack_panels(
+      PanelFormat::kFP8_E4M3,
+      rounding,
+      weight.n_out,
+      weight.n_in,
+      pool,
+      memory,
+      [&](int64_t panel, std::byte* to) { pack_panel(weight, panel * kPanelRows, to); });
+}
+
+Result<LinearWeights> LinearWeights::pack(const Int4Matrix& weight,
+                                          Rounding rounding,
+                                          WorkerPool& pool,
+                                          std::byte* memory) {
+  if (const Result<void> checked = check_matrix(weight); !checked) {
+    return propagate(checked);
+  }
+  return pack_panels(
+      *int4_panel_format(weight.group_size),
+      rounding,
+      weight.n_out,
+      weight.n_in,
+      pool,
+      memory,
+      [&](int64_t panel, std::byte* to) { pack_panel(weight, panel * kPanelRows, to); });
+}
+
+template <class Matrix>
+Result<LinearWeights> LinearWeights::pack_to_own(const Matrix& weight,
+                                                 Rounding rounding,
+                                                 WorkerPool& pool) {
   if (const Result<void> checked = check_matrix(weight); !checked) {
     return propagate(checked);
   }
@@ -164,6 +249,24 @@ Result<LinearWeights> LinearWeights::pack(const TensorView& weight,
   auto packed = pack(weight, rounding, pool, memory->data());
   if (packed) packed->own_ = *std::move(memory);
   return packed;
+}
+
+Result<LinearWeights> LinearWeights::pack(const TensorView& weight,
+                                          Rounding rounding,
+                                          WorkerPool& pool) {
+  return pack_to_own(weight, rounding, pool);
+}
+
+Result<LinearWeights> LinearWeights::pack(const Fp8Matrix& weight,
+                                          Rounding rounding,
+                                          WorkerPool& pool) {
+  return pack_to_own(weight, rounding, pool);
+}
+
+Result<LinearWeights> LinearWeights::pack(const Int4Matrix& weight,
+                                          Rounding rounding,
+                                          WorkerPool& pool) {
+  return pack_to_own(weight, rounding, pool);
 }
 
 }  // namespace millrace::kernels

@@ -21,9 +21,15 @@
 //                       [4][32] their high bits, 8 x planes                                     4.5
 //   kQ5_K          256  as kQ4_K                                                                5.5
 //   kQ6_K          256  as kQ3_K                                                             6.5625
+//   kFP8_E4M3      128  32 f32 scales, [64][32][2] e4m3                                        8.25
+//   kInt4G32       128  4 x 32 f16 scales, [4][32] u8 zero points, 4 x planes                  4.75
+//   kInt4G64       128  2 x 32 f16 scales, [2][32] u8 zero points, 4 x planes                 4.375
+//   kInt4G128      256  2 x 32 f16 scales, [2][32] u8 zero points, 8 x planes                4.1875
 //
 // High bits of kQ4_K and kQ5_K: byte (g, row) holds, from bit 0 up, scale and min of group g, scale
-// and min of group g + 4. All but kQ3_K take the bits per weight of the file (there 3.4375).
+// and min of group g + 4. All but kQ3_K (in the file 3.4375) and the last four (docs/adr/0006) take
+// the bits per weight of the file. The last block of those four need not be whole: it has all of
+// its scales, and codes as far as K goes.
 //
 // Codes of fewer than 8 bits lie in planes, for every 32 k those of nibbles, pairs and single bits
 // that the type has, in this order and from the low bits of a code up:
@@ -51,13 +57,21 @@ enum class PanelFormat : uint8_t {
   kQ4_K,
   kQ5_K,
   kQ6_K,
+  kFP8_E4M3,
+  kInt4G32,
+  kInt4G64,
+  kInt4G128,
 };
-inline constexpr int kPanelFormats = 13;
+inline constexpr int kPanelFormats = 17;
 
 struct PanelInfo {
   const char* name;
   int block_k;
   int block_bytes;  // of all 32 rows
+  // Where the last block may have fewer codes: the bytes in front of them, and the k of which there
+  // are whole multiples. 0: every block is whole.
+  int header_bytes = 0;
+  int step_k = 0;
 };
 inline constexpr PanelInfo kPanelInfo[kPanelFormats] = {
     {"F32", 1, 128},
@@ -73,7 +87,14 @@ inline constexpr PanelInfo kPanelInfo[kPanelFormats] = {
     {"Q4_K", 256, 4608},
     {"Q5_K", 256, 5632},
     {"Q6_K", 256, 6720},
+    {"FP8_E4M3", 128, 4224, 128, 2},
+    {"INT4_G32", 128, 2432, 384, 32},
+    {"INT4_G64", 128, 2240, 192, 32},
+    {"INT4_G128", 256, 4288, 192, 32},
 };
+constexpr const PanelInfo& panel_info(PanelFormat format) {
+  return kPanelInfo[static_cast<int>(format)];
+}
 
 // The planes of 32 k of codes. A line of a plane is one 32-bit word for each of the 32 rows.
 struct Planes {
@@ -130,6 +151,10 @@ inline constexpr PanelActivation kPanelActivation = {{
     {ActivationKind::kInt8, ActivationKind::kInt16},       // Q4_K
     {ActivationKind::kInt16, ActivationKind::kInt16},      // Q5_K
     {ActivationKind::kInt16, ActivationKind::kInt16},      // Q6_K
+    {ActivationKind::kF32, ActivationKind::kF32},          // FP8_E4M3
+    {ActivationKind::kInt8, ActivationKind::kInt16},       // INT4_G32
+    {ActivationKind::kInt8, ActivationKind::kInt16},       // INT4_G64
+    {ActivationKind::kInt8, ActivationKind::kInt16},       // INT4_G128
 }};
 
 // Integer activation rows are arrays of these records, one per 128 values of K; what lies beyond

@@ -66,6 +66,11 @@ void emulated_mask_storeu_ps(float* p, simde__mmask16 mask, simde__m512 a) {
     if ((mask >> i & 1) != 0) p[i] = from[i];
   }
 }
+simde__mmask32 emulated_testn_epi16_mask(Uint16x32 a, Uint16x32 b) {
+  simde__mmask32 mask = 0;
+  for (int i = 0; i < 32; ++i) mask |= static_cast<simde__mmask32>((a[i] & b[i]) == 0) << i;
+  return mask;
+}
 int32_t emulated_reduce_add_epi32(simde__m512i a) {
   const Int32x16 from = (Int32x16)a;
   uint32_t sum = 0;
@@ -110,6 +115,7 @@ __m256i emulated_cvtneps_pbh(simde__m512 a) {
 #define _mm512_cvtph_ps emulated_cvtph_ps
 #define _mm512_maskz_loadu_ps emulated_maskz_loadu_ps
 #define _mm512_mask_storeu_ps emulated_mask_storeu_ps
+#define _mm512_testn_epi16_mask(a, b) emulated_testn_epi16_mask((Uint16x32)(a), (Uint16x32)(b))
 #define _mm512_reduce_add_epi32 emulated_reduce_add_epi32
 #undef _mm512_dpbf16_ps  // SIMDe's rounds otherwise
 #define _mm512_dpbf16_ps(sum, a, b) emulated_dpbf16_ps(sum, (Uint16x32)(a), (Uint16x32)(b))
@@ -120,6 +126,7 @@ __m256i emulated_cvtneps_pbh(simde__m512 a) {
 #include "kernels/cpu/isa_avx512_bf16.h"
 #include "kernels/cpu/kernels.inl.h"
 #include "kernels/cpu/linear_bf16.inl.h"
+#include "kernels/cpu/linear_fp8_bf16.inl.h"
 
 namespace millrace::kernels {
 
@@ -131,7 +138,8 @@ const KernelTable* emulated_avx512_kernels() {
 const KernelTable* emulated_avx512_bf16_kernels() {
   static const KernelTable kTable =
       with_bf16(*emulated_avx512_kernels(),
-                {.linear = linear_panels<Avx512Bf16, Bf16Panel<Avx512Bf16>>,
+                {.linear_bf16 = linear_panels<Avx512Bf16, Bf16Panel<Avx512Bf16>>,
+                 .linear_fp8 = linear_panels<Avx512Bf16, Fp8Bf16Panel<Avx512Bf16>>,
                  .attend = attend<Avx512Bf16, Bf16Attention<Avx512Bf16>>});
   return &kTable;
 }

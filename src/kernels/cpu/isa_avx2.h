@@ -108,6 +108,17 @@ struct Avx2 {
     const __m128i magnitude = _mm_slli_epi16(_mm_and_si128(wide, _mm_set1_epi16(0x7f)), 7);
     return _mm256_cvtph_ps(_mm_or_si128(sign, magnitude));
   }
+  MR_INLINE static void load_e4m3_pairs(const uint8_t* p, F (&first)[2], F (&second)[2]) {
+    const __m256i codes = _mm256_loadu_si256((const __m256i*)p);
+    // Halves of the code in the upper byte of 16 bits: the sign stays, the rest moves by one.
+    const __m256i kept = _mm256_set1_epi16((short)0xbf80);
+    const __m256i low = _mm256_and_si256(_mm256_srai_epi16(_mm256_slli_epi16(codes, 8), 1), kept);
+    const __m256i high = _mm256_and_si256(_mm256_srai_epi16(codes, 1), kept);
+    first[0] = _mm256_cvtph_ps(_mm256_castsi256_si128(low));
+    first[1] = _mm256_cvtph_ps(_mm256_extracti128_si256(low, 1));
+    second[0] = _mm256_cvtph_ps(_mm256_castsi256_si128(high));
+    second[1] = _mm256_cvtph_ps(_mm256_extracti128_si256(high, 1));
+  }
   MR_INLINE static F load_bf16(const void* p) {
     const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i*)p));
     return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
@@ -160,6 +171,7 @@ struct Avx2 {
 
   // Dot products of quads over one group of 32: unsigned codes up to 15 times activations in
   // +-127. The 16 products that meet in a 16-bit half lane stay below 2^15.
+  static constexpr bool kWideQuads = false;
   typedef short Quads __attribute__((vector_size(32)));
   MR_INLINE static Quads quads_zero() { return Quads{}; }
   MR_INLINE static Quads dot4(Quads sum, I codes, I values) {

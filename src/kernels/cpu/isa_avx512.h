@@ -107,6 +107,17 @@ struct Avx512 {
     const __m256i magnitude = _mm256_slli_epi16(_mm256_and_si256(wide, _mm256_set1_epi16(0x7f)), 7);
     return _mm512_cvtph_ps(_mm256_or_si256(sign, magnitude));
   }
+  MR_INLINE static void load_e4m3_pairs(const uint8_t* p, F (&first)[2], F (&second)[2]) {
+    const __m512i codes = _mm512_loadu_si512(p);
+    // Halves of the code in the upper byte of 16 bits: the sign stays, the rest moves by one.
+    const __m512i kept = _mm512_set1_epi16((short)0xbf80);
+    const __m512i low = _mm512_and_si512(_mm512_srai_epi16(_mm512_slli_epi16(codes, 8), 1), kept);
+    const __m512i high = _mm512_and_si512(_mm512_srai_epi16(codes, 1), kept);
+    first[0] = _mm512_cvtph_ps(_mm512_castsi512_si256(low));
+    first[1] = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(low, 1));
+    second[0] = _mm512_cvtph_ps(_mm512_castsi512_si256(high));
+    second[1] = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(high, 1));
+  }
   MR_INLINE static F load_bf16(const void* p) {
     const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i*)p));
     return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
@@ -149,6 +160,7 @@ struct Avx512 {
   MR_INLINE static I odd_bytes(I codes) { return (I)_mm512_srli_epi16((__m512i)codes, 8); }
 
   // Dot products of quads over one group of 32: unsigned codes times activations in +-127.
+  static constexpr bool kWideQuads = true;
   using Quads = I;
   MR_INLINE static Quads quads_zero() { return I{}; }
   MR_INLINE static Quads dot4(Quads sum, I codes, I values) {

@@ -12,6 +12,7 @@ struct AvxVnni : Avx2 {
     return (I)_mm256_dpwssd_avx_epi32((__m256i)sum, (__m256i)a, (__m256i)b);
   }
 
+  static constexpr bool kWideQuads = true;
   using Quads = I;
   MR_INLINE static Quads quads_zero() { return I{}; }
   MR_INLINE static Quads dot4(Quads sum, I codes, I values) {

@@ -206,6 +206,14 @@ struct Scalar {
       return f16_to_f32(static_cast<uint16_t>((p[i] & 0x80) << 8 | (p[i] & 0x7f) << 7));
     });
   }
+  // As load_e4m3, of the codes [2 kLanes][2] at p: the first and the second of each pair.
+  MR_INLINE static void load_e4m3_pairs(const uint8_t* p, F (&first)[2], F (&second)[2]) {
+    for (int half = 0; half < 2; ++half) {
+      const uint8_t* from = p + 2 * kLanes * half;
+      first[half] = make([&](int i) { return e4m3_over_256(from[2 * i]); });
+      second[half] = make([&](int i) { return e4m3_over_256(from[2 * i + 1]); });
+    }
+  }
   MR_INLINE static F load_bf16(const void* p) {
     return as_float(make_i([&](int i) {
       uint16_t half;
@@ -269,7 +277,8 @@ struct Scalar {
   }
 
   // Dot products of quads over one group of 32: unsigned codes up to 15 times activations in
-  // +-127.
+  // +-127. kWideQuads: Quads are 32-bit lanes, which take any number of groups.
+  static constexpr bool kWideQuads = true;
   using Quads = I;
   MR_INLINE static Quads quads_zero() { return zero_i(); }
   MR_INLINE static Quads dot4(Quads sum, I codes, I values) {
@@ -296,6 +305,10 @@ struct Scalar {
   MR_INLINE static F scaled_to_float(ScaledSum total) { return to_float(total); }
 
  private:
+  // The bits of a code are those of a float of smaller exponent bias, subnormals too.
+  MR_INLINE static float e4m3_over_256(uint32_t code) {
+    return f32_from_bits((code & 0x80u) << 24 | (code & 0x7fu) << 20) * 0x1p112f;
+  }
   MR_INLINE static int32_t half(uint32_t pair, int which) {
     return static_cast<int16_t>(pair >> (16 * which));
   }

@@ -9,7 +9,9 @@
 #include "kernels/cpu/attention.inl.h"
 #include "kernels/cpu/attention_int8.inl.h"
 #include "kernels/cpu/linear_float.inl.h"
+#include "kernels/cpu/linear_fp8.inl.h"
 #include "kernels/cpu/linear_int16.inl.h"
+#include "kernels/cpu/linear_int4.inl.h"
 #include "kernels/cpu/linear_int8.inl.h"
 #include "kernels/cpu/linear_planes.inl.h"
 #include "kernels/cpu/math.inl.h"
@@ -43,7 +45,11 @@ constexpr KernelTable make_table() {
                  {linear_panels<V, Q3_KPanel<V>>, linear_panels<V, Q3_KPanel<V>>},
                  {linear_panels<V, Q4_KPanel<V>>, linear_panels<V, FineQ4_KPanel<V>>},
                  {linear_panels<V, Q5_KPanel<V>>, linear_panels<V, Q5_KPanel<V>>},
-                 {linear_panels<V, Q6_KPanel<V>>, linear_panels<V, Q6_KPanel<V>>}},
+                 {linear_panels<V, Q6_KPanel<V>>, linear_panels<V, Q6_KPanel<V>>},
+                 {linear_panels<V, Fp8Panel<V>>, linear_panels<V, Fp8Panel<V>>},
+                 {linear_panels<V, Int4G32Panel<V>>, linear_panels<V, FineInt4G32Panel<V>>},
+                 {linear_panels<V, Int4G64Panel<V>>, linear_panels<V, FineInt4G64Panel<V>>},
+                 {linear_panels<V, Int4G128Panel<V>>, linear_panels<V, FineInt4G128Panel<V>>}},
       .quantise = {copy_floats<V>,
                    quantise_blocks<V, Int8Block>,
                    quantise_blocks<V, Int8Per32Block>,
