@@ -17,22 +17,21 @@ constexpr int64_t kIn = 1024;
 constexpr int64_t kDecodeOut = 64 * 1024;
 constexpr int64_t kPrefillOut = 3072;
 
-TestTensor tensor_of(DType dtype, int64_t n_out) {
-  if (half_offsets(dtype).first >= 0) {
-    return random_bits_tensor(dtype, n_out, kIn, 1);
+TestTensor tensor_of(const WeightType& type, int64_t n_out) {
+  if (!type.is_tensor() || half_offsets(type.dtype).first >= 0) {
+    return random_bits_tensor(type, n_out, kIn, 1);
   }
-  return encoded_tensor(dtype, n_out, kIn, 1);
+  return encoded_tensor(type, n_out, kIn, 1);
 }
 
 void run_linear(benchmark::State& state,
-                DType dtype,
+                const WeightType& type,
                 Rounding rounding,
                 int64_t n_out,
                 int64_t n_rows,
                 int n_workers) {
   WorkerPool pool(n_workers);
-  const LinearWeights weights =
-      *LinearWeights::pack(tensor_of(dtype, n_out).view(), rounding, pool);
+  const LinearWeights weights = *tensor_of(type, n_out).pack(rounding, pool);
   const Isa isa = detect_isa();
   const ActivationRows rows(kernel_table(isa), weights, gaussian(n_rows * kIn, 2), n_rows);
   const int64_t stride = result_stride(n_out);
@@ -50,11 +49,11 @@ void run_linear(benchmark::State& state,
       n_runs * static_cast<double>(n_rows * n_out * kIn) / 1e9, benchmark::Counter::kIsRate);
 }
 
-void run_pack(benchmark::State& state, DType dtype, int n_workers) {
+void run_pack(benchmark::State& state, const WeightType& type, int n_workers) {
   WorkerPool pool(n_workers);
-  const TestTensor tensor = tensor_of(dtype, kDecodeOut);
+  const TestTensor tensor = tensor_of(type, kDecodeOut);
   for (auto _ : state) {
-    benchmark::DoNotOptimize(LinearWeights::pack(tensor.view(), Rounding::kFine, pool)->panels());
+    benchmark::DoNotOptimize(tensor.pack(Rounding::kFine, pool)->panels());
   }
   state.SetBytesProcessed(state.iterations() * std::ssize(tensor.bytes));
 }
@@ -98,8 +97,8 @@ void run_quantise(benchmark::State& state, ActivationKind kind) {
   state.SetItemsProcessed(state.iterations() * kIn);
 }
 
-ActivationKind kind_of(DType dtype, Rounding rounding) {
-  return activation_kind(detect_isa(), panel_format(dtype), rounding);
+ActivationKind kind_of(const WeightType& type, Rounding rounding) {
+  return activation_kind(detect_isa(), type.format(), rounding);
 }
 
 void register_all() {
@@ -113,23 +112,22 @@ void register_all() {
   };
   for (const int n : counts) {
     add(fmt::format("read/threads:{}", n), [=](benchmark::State& state) { run_read(state, n); });
-    for (const DTypeInfo& info : all_dtypes()) {
-      const DType dtype = info.dtype;
+    for (const WeightType& type : all_weight_types()) {
       for (const Rounding rounding : {Rounding::kFine, Rounding::kCoarse}) {
         const bool is_coarse = rounding == Rounding::kCoarse;
-        if (is_coarse && kind_of(dtype, Rounding::kCoarse) == kind_of(dtype, Rounding::kFine)) {
+        if (is_coarse && kind_of(type, Rounding::kCoarse) == kind_of(type, Rounding::kFine)) {
           continue;
         }
-        const std::string name = std::string(info.name) + (is_coarse ? "_coarse" : "");
+        const std::string name = type.name() + (is_coarse ? "_coarse" : "");
         for (const int64_t rows : {1, 2, 4, 8, 16, 32}) {
           add(fmt::format("decode/{}/rows:{}/threads:{}", name, rows, n),
-              [=](auto& state) { run_linear(state, dtype, rounding, kDecodeOut, rows, n); });
+              [=](auto& state) { run_linear(state, type, rounding, kDecodeOut, rows, n); });
         }
         add(fmt::format("prefill/{}/rows:512/threads:{}", name, n),
-            [=](auto& state) { run_linear(state, dtype, rounding, kPrefillOut, 512, n); });
+            [=](auto& state) { run_linear(state, type, rounding, kPrefillOut, 512, n); });
       }
-      add(fmt::format("pack/{}/threads:{}", info.name, n),
-          [=](benchmark::State& state) { run_pack(state, dtype, n); });
+      add(fmt::format("pack/{}/threads:{}", type.name(), n),
+          [=](benchmark::State& state) { run_pack(state, type, n); });
     }
   }
   add("quantise/int8", [](auto& state) { run_quantise(state, ActivationKind::kInt8); });

@@ -7,34 +7,14 @@
 #include <limits>
 #include <thread>
 
-#include "kernels/cpu/emulated_avx512_testing.h"
-#include "kernels/cpu/wide_scalar_testing.h"
 #include "kernels/linear_testing.h"
+#include "kernels/tiers_testing.h"
 
 namespace millrace::kernels {
 namespace {
 
-struct Tier {
-  const char* name;
-  const KernelTable* table;
-};
-
-std::vector<Tier> tiers() {
-  std::vector<Tier> all = {{"scalar", &kScalarKernels}, {"wide scalar", &kWideScalarKernels}};
-  if (emulated_avx512_kernels() != nullptr && isa_is_available(Isa::kAvx2)) {
-    all.push_back({"emulated avx512", emulated_avx512_kernels()});
-    all.push_back({"emulated avx512-bf16", emulated_avx512_bf16_kernels()});
-  }
-  for (const Isa isa : kAllIsas) {
-    if (isa != Isa::kScalar && isa_is_available(isa)) {
-      all.push_back({isa_name(isa), &kernel_table(isa)});
-    }
-  }
-  return all;
-}
-
-bool is_float(DType dtype) {
-  return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
+bool is_float(const WeightType& type) {
+  return type.is_tensor() && dtype_info(type.dtype).block_size == 1;
 }
 
 struct Shape {
@@ -42,7 +22,7 @@ struct Shape {
 };
 
 // Shapes that a type can have, with odd edges in every direction.
-std::vector<Shape> shapes(DType dtype) {
+std::vector<Shape> shapes(const WeightType& type) {
   std::vector<Shape> all = {{32, 256, 1},
                             {96, 512, 2},
                             {40, 768, 3},
@@ -51,13 +31,23 @@ std::vector<Shape> shapes(DType dtype) {
                             {64, 1024, 7},
                             {200, 2304, 6},
                             {130, 512, 11}};
-  if (dtype_info(dtype).block_size <= 32) {
+  if (type.block_size() <= 32) {
     for (const Shape shape :
          {Shape{35, 32, 3}, Shape{64, 96, 2}, Shape{31, 160, 5}, Shape{96, 896, 1}}) {
       all.push_back(shape);
     }
   }
-  if (dtype_info(dtype).block_size == 1) {
+  if (type.block_size() == 64) {
+    for (const Shape shape : {Shape{35, 64, 3}, Shape{64, 192, 2}, Shape{96, 960, 1}}) {
+      all.push_back(shape);
+    }
+  }
+  if (type.block_size() == 128) {
+    for (const Shape shape : {Shape{35, 128, 3}, Shape{64, 384, 2}, Shape{96, 896, 1}}) {
+      all.push_back(shape);
+    }
+  }
+  if (type.block_size() == 1) {
     for (const Shape shape : {Shape{172, 64, 3},
                               Shape{64, 172, 2},
                               Shape{5, 1, 1},
@@ -71,7 +61,7 @@ std::vector<Shape> shapes(DType dtype) {
 
 LinearWeights packed(const TestTensor& tensor, Rounding rounding = Rounding::kFine) {
   WorkerPool pool(2);
-  Result<LinearWeights> weights = LinearWeights::pack(tensor.view(), rounding, pool);
+  Result<LinearWeights> weights = tensor.pack(rounding, pool);
   EXPECT_TRUE(weights.has_value()) << weights.error().message;
   return std::move(*weights);
 }
@@ -87,12 +77,11 @@ std::vector<std::vector<double>> dequantised(const LinearWeights& weights,
 }
 
 struct WeightCase {
-  DType dtype;
+  WeightType type;
   Rounding rounding;
 };
 
-bool rounding_matters(DType dtype) {
-  const PanelFormat format = panel_format(dtype);
+bool rounding_matters(PanelFormat format) {
   return std::ranges::any_of(kAllIsas, [&](Isa isa) {
     return activation_kind(isa, format, Rounding::kCoarse) !=
            activation_kind(isa, format, Rounding::kFine);
@@ -102,16 +91,16 @@ bool rounding_matters(DType dtype) {
 // Every type, and both roundings where they differ on any tier.
 std::vector<WeightCase> weight_cases() {
   std::vector<WeightCase> cases;
-  for (const DTypeInfo& info : all_dtypes()) {
-    cases.push_back({info.dtype, Rounding::kFine});
-    if (rounding_matters(info.dtype)) cases.push_back({info.dtype, Rounding::kCoarse});
+  for (const WeightType& type : all_weight_types()) {
+    cases.push_back({type, Rounding::kFine});
+    if (rounding_matters(type.format())) cases.push_back({type, Rounding::kCoarse});
   }
   return cases;
 }
 
 class LinearOfType : public testing::TestWithParam<WeightCase> {
  protected:
-  static DType dtype() { return GetParam().dtype; }
+  static const WeightType& type() { return GetParam().type; }
   static LinearWeights packed(const TestTensor& tensor) {
     return kernels::packed(tensor, GetParam().rounding);
   }
@@ -120,15 +109,15 @@ class LinearOfType : public testing::TestWithParam<WeightCase> {
 INSTANTIATE_TEST_SUITE_P(
     Types, LinearOfType, testing::ValuesIn(weight_cases()), [](const auto& info) {
       const char* suffix = info.param.rounding == Rounding::kCoarse ? "_coarse" : "";
-      return std::string(dtype_info(info.param.dtype).name) + suffix;
+      return info.param.type.name() + suffix;
     });
 
 TEST_P(LinearOfType, matches_exact_sums_of_the_quantised_operands_on_every_tier) {
   uint32_t seed = 1;
-  for (const Shape& shape : shapes(dtype())) {
-    std::vector<TestTensor> tensors = {encoded_tensor(dtype(), shape.n_out, shape.n_in, seed++)};
-    if (!is_float(dtype())) {
-      tensors.push_back(random_bits_tensor(dtype(), shape.n_out, shape.n_in, seed++));
+  for (const Shape& shape : shapes(type())) {
+    std::vector<TestTensor> tensors = {encoded_tensor(type(), shape.n_out, shape.n_in, seed++)};
+    if (!is_float(type())) {
+      tensors.push_back(random_bits_tensor(type(), shape.n_out, shape.n_in, seed++));
     }
     for (const TestTensor& tensor : tensors) {
       const LinearWeights weights = packed(tensor);
@@ -164,7 +153,7 @@ double activation_limit(ActivationKind kind) {
 
 TEST_P(LinearOfType, stays_near_the_product_with_unquantised_activations) {
   const Shape shape{64, 1024, 4};
-  const TestTensor tensor = encoded_tensor(dtype(), shape.n_out, shape.n_in, 5);
+  const TestTensor tensor = encoded_tensor(type(), shape.n_out, shape.n_in, 5);
   const LinearWeights weights = packed(tensor);
   const std::vector<float> x = gaussian(shape.n_rows * shape.n_in, 6);
   std::vector<std::vector<double>> exact_rows;
@@ -181,7 +170,7 @@ TEST_P(LinearOfType, stays_near_the_product_with_unquantised_activations) {
 }
 
 TEST_P(LinearOfType, tiers_agree) {
-  const TestTensor tensor = encoded_tensor(dtype(), 160, 768, 8);
+  const TestTensor tensor = encoded_tensor(type(), 160, 768, 8);
   const LinearWeights weights = packed(tensor);
   const std::vector<float> x = gaussian(9 * 768, 9);
   const ActivationRows rows(kScalarKernels, weights, x, 9);
@@ -204,8 +193,8 @@ TEST_P(LinearOfType, tiers_agree) {
 
 TEST_P(LinearOfType, a_row_does_not_depend_on_the_rows_beside_it) {
   constexpr int64_t kRows = 64;
-  const int64_t n_in = dtype_info(dtype()).block_size <= 32 ? 480 : 512;
-  const TestTensor tensor = encoded_tensor(dtype(), 75, n_in, 10);
+  const int64_t n_in = type().block_size() <= 32 ? 480 : type().block_size() == 64 ? 448 : 512;
+  const TestTensor tensor = encoded_tensor(type(), 75, n_in, 10);
   const LinearWeights weights = packed(tensor);
   const std::vector<float> x = gaussian(kRows * n_in, 11);
   const size_t row_size = static_cast<size_t>(weights.n_out());
@@ -233,7 +222,7 @@ TEST_P(LinearOfType, a_row_does_not_depend_on_the_pass_it_falls_into) {
   // Wide rows: a pass takes fewer than 64 of them.
   const int64_t n_in = 4096;
   constexpr int64_t kRows = 70;
-  const TestTensor tensor = encoded_tensor(dtype(), 8, n_in, 12);
+  const TestTensor tensor = encoded_tensor(type(), 8, n_in, 12);
   const LinearWeights weights = packed(tensor);
   const std::vector<float> x = gaussian(kRows * n_in, 13);
   const KernelTable& table = kernel_table(detect_isa());
@@ -246,7 +235,7 @@ TEST_P(LinearOfType, a_row_does_not_depend_on_the_pass_it_falls_into) {
 }
 
 TEST_P(LinearOfType, worker_counts_do_not_change_a_bit) {
-  const TestTensor tensor = encoded_tensor(dtype(), 300, 256, 14);
+  const TestTensor tensor = encoded_tensor(type(), 300, 256, 14);
   const LinearWeights weights = packed(tensor);
   const Isa isa = detect_isa();
   const std::vector<float> x = gaussian(6 * 256, 15);
@@ -284,20 +273,20 @@ TEST_P(LinearOfType, worker_counts_do_not_change_a_bit) {
 }
 
 TEST_P(LinearOfType, packs_the_same_bytes_with_any_number_of_workers) {
-  const TestTensor tensor = encoded_tensor(dtype(), 300, 512, 16);
+  const TestTensor tensor = encoded_tensor(type(), 300, 512, 16);
   WorkerPool one(1);
-  const LinearWeights expected = *LinearWeights::pack(tensor.view(), GetParam().rounding, one);
+  const LinearWeights expected = *tensor.pack(GetParam().rounding, one);
   for (const int n_workers : {2, 3, 8}) {
     WorkerPool pool(n_workers);
-    const LinearWeights weights = *LinearWeights::pack(tensor.view(), GetParam().rounding, pool);
+    const LinearWeights weights = *tensor.pack(GetParam().rounding, pool);
     ASSERT_EQ(weights.bytes(), expected.bytes());
     EXPECT_EQ(0, std::memcmp(weights.panels(), expected.panels(), weights.bytes()));
   }
 }
 
 TEST_P(LinearOfType, zero_rows_and_zero_weights_give_zero) {
-  const TestTensor zeros = empty_tensor(dtype(), 33, 512);
-  const TestTensor tensor = encoded_tensor(dtype(), 33, 512, 17);
+  const TestTensor zeros = empty_tensor(type(), 33, 512);
+  const TestTensor tensor = encoded_tensor(type(), 33, 512, 17);
   for (const Tier& tier : tiers()) {
     SCOPED_TRACE(tier.name);
     for (const TestTensor* t : {&zeros, &tensor}) {
@@ -309,22 +298,43 @@ TEST_P(LinearOfType, zero_rows_and_zero_weights_give_zero) {
   }
 }
 
+// Factors of ordinary size, for bytes that are all `fill`; zero points are `fill` too.
+void set_factors(TestTensor& tensor, std::byte fill) {
+  switch (tensor.type.kind) {
+    case WeightType::Kind::kTensor: {
+      const HalfOffsets offsets = half_offsets(tensor.type.dtype);
+      const int64_t n_blocks = tensor.n_out * tensor.n_in / tensor.type.block_size();
+      for (int64_t block = 0; block < n_blocks; ++block) {
+        set_half(tensor, block, offsets.first, f32_to_f16(0.5f));
+        if (offsets.second >= 0) {
+          set_half(tensor, block, offsets.second, f32_to_f16(0.25f));
+        }
+      }
+      break;
+    }
+    case WeightType::Kind::kFp8:
+      std::ranges::fill(tensor.fp8_scales, 0.5f);
+      for (std::byte& code : tensor.bytes) {
+        if ((code & std::byte{0x7f}) == std::byte{0x7f}) code ^= std::byte{1};  // the largest
+      }
+      break;
+    case WeightType::Kind::kInt4:
+      std::ranges::fill(tensor.int4_scales, f32_to_f16(0.5f));
+      std::ranges::fill(tensor.zeros, static_cast<uint8_t>(fill));
+      break;
+  }
+}
+
 TEST_P(LinearOfType, extreme_codes_and_activations_do_not_overflow) {
   // All codes and scales at their ends, against activations at theirs.
   for (const std::byte fill :
        {std::byte{0xff}, std::byte{0x80}, std::byte{0x7f}, std::byte{0x00}}) {
-    if (is_float(dtype())) {
+    if (is_float(type())) {
       continue;
     }
-    TestTensor tensor = empty_tensor(dtype(), 33, 512);
+    TestTensor tensor = empty_tensor(type(), 33, 512);
     std::fill(tensor.bytes.begin(), tensor.bytes.end(), fill);
-    const HalfOffsets offsets = half_offsets(dtype());
-    for (int64_t block = 0; block < 33 * 512 / dtype_info(dtype()).block_size; ++block) {
-      set_half(tensor, block, offsets.first, f32_to_f16(0.5f));
-      if (offsets.second >= 0) {
-        set_half(tensor, block, offsets.second, f32_to_f16(0.25f));
-      }
-    }
+    set_factors(tensor, fill);
     const LinearWeights weights = packed(tensor);
     std::vector<float> x(2 * 512, 3.0f);
     std::fill(x.begin() + 512, x.end(), -3.0f);
@@ -338,7 +348,7 @@ TEST_P(LinearOfType, extreme_codes_and_activations_do_not_overflow) {
 }
 
 TEST_P(LinearOfType, non_finite_activations_spoil_their_own_row_only) {
-  const TestTensor tensor = encoded_tensor(dtype(), 40, 512, 19);
+  const TestTensor tensor = encoded_tensor(type(), 40, 512, 19);
   const LinearWeights weights = packed(tensor);
   const float inf = std::numeric_limits<float>::infinity();
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), inf, -inf}) {
@@ -362,19 +372,28 @@ TEST_P(LinearOfType, non_finite_activations_spoil_their_own_row_only) {
   }
 }
 
-TEST_P(LinearOfType, a_weight_that_is_not_a_number_spoils_its_own_column_only) {
+// Makes the value, or the factor of its group, no number.
+void spoil_weight(TestTensor& tensor, int64_t at) {
   constexpr uint16_t kHalfNan = 0x7e00;
-  TestTensor tensor = encoded_tensor(dtype(), 40, 512, 21);
-  const LinearWeights good_weights = packed(tensor);
-  const DTypeInfo& info = dtype_info(dtype());
-  const int64_t block = (3 * 512 + 256) / info.block_size;  // row 3
-  if (dtype() == DType::kF32) {
+  const WeightType& type = tensor.type;
+  const int64_t block = at / type.block_size();
+  if (type.kind == WeightType::Kind::kFp8) {
+    tensor.bytes[static_cast<size_t>(at)] = std::byte{0xff};
+  } else if (type.kind == WeightType::Kind::kInt4) {
+    tensor.int4_scales[static_cast<size_t>(block)] = kHalfNan;
+  } else if (type.dtype == DType::kF32) {
     const float nan = std::numeric_limits<float>::quiet_NaN();
     std::memcpy(tensor.bytes.data() + block * 4, &nan, sizeof(nan));
   } else {
-    const uint16_t bits = dtype() == DType::kBF16 ? uint16_t{0x7fc0} : kHalfNan;
-    set_half(tensor, block, std::max(half_offsets(dtype()).first, 0), bits);
+    const uint16_t bits = type.dtype == DType::kBF16 ? uint16_t{0x7fc0} : kHalfNan;
+    set_half(tensor, block, std::max(half_offsets(type.dtype).first, 0), bits);
   }
+}
+
+TEST_P(LinearOfType, a_weight_that_is_not_a_number_spoils_its_own_column_only) {
+  TestTensor tensor = encoded_tensor(type(), 40, 512, 21);
+  const LinearWeights good_weights = packed(tensor);
+  spoil_weight(tensor, 3 * 512 + 256);  // in row 3
   const LinearWeights weights = packed(tensor);
   const std::vector<float> x = gaussian(512, 22);
   for (const Tier& tier : tiers()) {
@@ -393,7 +412,7 @@ TEST_P(LinearOfType, a_weight_that_is_not_a_number_spoils_its_own_column_only) {
 }
 
 TEST_P(LinearOfType, survives_huge_and_tiny_activations) {
-  const TestTensor tensor = encoded_tensor(dtype(), 33, 512, 23);
+  const TestTensor tensor = encoded_tensor(type(), 33, 512, 23);
   const LinearWeights weights = packed(tensor);
   std::vector<float> x = gaussian(4 * 512, 24);
   x[5] = 1e30f;  // one value drowns its group

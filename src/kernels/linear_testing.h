@@ -18,21 +18,120 @@
 
 namespace millrace::kernels {
 
+// What a test matrix is made of: a type of GGUF files, or one of kernels/matrix_source.h.
+struct WeightType {
+  enum class Kind : uint8_t { kTensor, kFp8, kInt4 };
+  Kind kind = Kind::kTensor;
+  DType dtype = DType::kF32;  // of kTensor
+  int group_size = 0;         // of kInt4
+
+  WeightType(DType type) : dtype(type) {}
+  static WeightType fp8() {
+    WeightType type(DType::kF32);
+    type.kind = Kind::kFp8;
+    return type;
+  }
+  static WeightType int4(int group_size) {
+    WeightType type(DType::kF32);
+    type.kind = Kind::kInt4;
+    type.group_size = group_size;
+    return type;
+  }
+
+  bool is_tensor() const { return kind == Kind::kTensor; }
+  std::string name() const {
+    return is_tensor() ? dtype_info(dtype).name : panel_info(format()).name;
+  }
+  PanelFormat format() const {
+    if (is_tensor()) return panel_format(dtype);
+    return kind == Kind::kFp8 ? PanelFormat::kFP8_E4M3 : *int4_panel_format(group_size);
+  }
+  // Rows are multiples of so many values.
+  int block_size() const {
+    if (is_tensor()) return dtype_info(dtype).block_size;
+    return kind == Kind::kFp8 ? 1 : group_size;
+  }
+};
+
+inline std::vector<WeightType> all_weight_types() {
+  std::vector<WeightType> types;
+  for (const DTypeInfo& info : all_dtypes()) types.emplace_back(info.dtype);
+  types.push_back(WeightType::fp8());
+  for (const int group_size : {32, 64, 128}) types.push_back(WeightType::int4(group_size));
+  return types;
+}
+
 // A matrix [n_out, n_in] with its bytes.
 struct TestTensor {
-  DType dtype;
+  WeightType type;
   int64_t n_out;
   int64_t n_in;
-  std::vector<std::byte> bytes;
+  std::vector<std::byte> bytes = {};  // of the tensor, or the codes
+  // Of kFp8:
+  std::vector<float> fp8_scales = {};
+  int64_t scale_rows = 1;
+  int64_t scale_columns = 1;
+  // Of kInt4:
+  std::vector<uint16_t> int4_scales = {};
+  std::vector<uint8_t> zeros = {};
 
   TensorView view() const {
-    return {
-        .name = "test", .dtype = dtype, .n_dims = 2, .shape = {n_in, n_out, 1, 1}, .data = bytes};
+    return {.name = "test",
+            .dtype = type.dtype,
+            .n_dims = 2,
+            .shape = {n_in, n_out, 1, 1},
+            .data = bytes};
   }
-  std::vector<float> decoded() const {
-    std::vector<float> values(static_cast<size_t>(n_out * n_in));
-    dtype_info(dtype).decode(bytes.data(), values.data(), n_out * n_in);
+  Fp8Matrix fp8() const {
+    return {.name = "test",
+            .n_out = n_out,
+            .n_in = n_in,
+            .codes = bytes,
+            .scales = fp8_scales,
+            .scale_rows = scale_rows,
+            .scale_columns = scale_columns};
+  }
+  Int4Matrix int4() const {
+    return {.name = "test",
+            .n_out = n_out,
+            .n_in = n_in,
+            .group_size = type.group_size,
+            .codes = bytes,
+            .scales = int4_scales,
+            .zeros = zeros};
+  }
+  Result<LinearWeights> pack(Rounding rounding, WorkerPool& pool) const {
+    if (type.is_tensor()) return LinearWeights::pack(view(), rounding, pool);
+    if (type.kind == WeightType::Kind::kFp8) return LinearWeights::pack(fp8(), rounding, pool);
+    return LinearWeights::pack(int4(), rounding, pool);
+  }
+
+  std::vector<double> decoded() const {
+    const auto n_values = static_cast<size_t>(n_out * n_in);
+    if (type.is_tensor()) {
+      std::vector<float> values(n_values);
+      dtype_info(type.dtype).decode(bytes.data(), values.data(), n_out * n_in);
+      return {values.begin(), values.end()};
+    }
+    std::vector<double> values;
+    for (size_t i = 0; i < n_values; ++i) {
+      values.push_back(type.kind == WeightType::Kind::kFp8 ? fp8_value(i) : int4_value(i));
+    }
     return values;
+  }
+
+ private:
+  double fp8_value(size_t i) const {
+    const int64_t row = static_cast<int64_t>(i) / n_in / scale_rows;
+    const int64_t column = static_cast<int64_t>(i) % n_in / scale_columns;
+    const int64_t n_columns = (n_in + scale_columns - 1) / scale_columns;
+    return double{fp8_scales[static_cast<size_t>(row * n_columns + column)]} *
+           e4m3_to_f32(static_cast<uint8_t>(bytes[i]));
+  }
+  double int4_value(size_t i) const {
+    const size_t group = i / static_cast<size_t>(type.group_size);
+    const int code = static_cast<int>(bytes[i / 2]) >> (4 * (i % 2)) & 15;
+    return double{f16_to_f32(int4_scales[group])} * (code - zeros[group]);
   }
 };
 
@@ -46,15 +145,57 @@ inline std::vector<float> gaussian(int64_t n, uint32_t seed, float deviation = 1
   return values;
 }
 
-inline TestTensor empty_tensor(DType dtype, int64_t n_out, int64_t n_in) {
-  const size_t n_bytes = static_cast<size_t>(n_out * dtype_info(dtype).row_bytes(n_in));
-  return {dtype, n_out, n_in, std::vector<std::byte>(n_bytes)};
+// fp8 matrices have scales per 128 x 128.
+inline TestTensor empty_tensor(WeightType type, int64_t n_out, int64_t n_in) {
+  TestTensor tensor{.type = type, .n_out = n_out, .n_in = n_in};
+  if (type.is_tensor()) {
+    tensor.bytes.resize(static_cast<size_t>(n_out * dtype_info(type.dtype).row_bytes(n_in)));
+  } else if (type.kind == WeightType::Kind::kFp8) {
+    tensor.bytes.resize(static_cast<size_t>(n_out * n_in));
+    tensor.scale_rows = tensor.scale_columns = 128;
+    tensor.fp8_scales.resize(static_cast<size_t>((n_out + 127) / 128 * ((n_in + 127) / 128)));
+  } else {
+    tensor.bytes.resize(static_cast<size_t>(n_out * n_in / 2));
+    tensor.int4_scales.resize(static_cast<size_t>(n_out * n_in / type.group_size));
+    tensor.zeros.resize(tensor.int4_scales.size());
+  }
+  return tensor;
 }
 
-inline TestTensor encoded_tensor(DType dtype, int64_t n_out, int64_t n_in, uint32_t seed) {
-  TestTensor tensor = empty_tensor(dtype, n_out, n_in);
+inline void encode_fp8(const std::vector<float>& values, TestTensor& tensor) {
+  std::fill(tensor.fp8_scales.begin(), tensor.fp8_scales.end(), 0.003f);
+  for (size_t i = 0; i < values.size(); ++i) {
+    tensor.bytes[i] = static_cast<std::byte>(f32_to_e4m3(values[i] / 0.003f));
+  }
+}
+
+inline void encode_int4(const std::vector<float>& values, TestTensor& tensor) {
+  const auto group_size = static_cast<size_t>(tensor.type.group_size);
+  for (size_t group = 0; group < tensor.zeros.size(); ++group) {
+    const auto first = values.begin() + static_cast<std::ptrdiff_t>(group * group_size);
+    const auto [least, most] = std::minmax_element(first, first + tensor.type.group_size);
+    tensor.int4_scales[group] = f32_to_f16((*most - *least) / 15);
+    const float scale = f16_to_f32(tensor.int4_scales[group]);
+    const float zero = std::round(-*least / scale);
+    tensor.zeros[group] = static_cast<uint8_t>(std::clamp(zero, 0.0f, 16.0f));
+    for (size_t i = group * group_size; i < (group + 1) * group_size; ++i) {
+      const float code = std::round(values[i] / scale) + tensor.zeros[group];
+      const auto bits = static_cast<unsigned>(std::clamp(code, 0.0f, 15.0f));
+      tensor.bytes[i / 2] |= static_cast<std::byte>(bits << (4 * (i % 2)));
+    }
+  }
+}
+
+inline TestTensor encoded_tensor(WeightType type, int64_t n_out, int64_t n_in, uint32_t seed) {
+  TestTensor tensor = empty_tensor(type, n_out, n_in);
   const std::vector<float> values = gaussian(n_out * n_in, seed, 0.05f);
-  dtype_info(dtype).encode(values.data(), tensor.bytes.data(), n_out * n_in);
+  if (type.is_tensor()) {
+    dtype_info(type.dtype).encode(values.data(), tensor.bytes.data(), n_out * n_in);
+  } else if (type.kind == WeightType::Kind::kFp8) {
+    encode_fp8(values, tensor);
+  } else {
+    encode_int4(values, tensor);
+  }
   return tensor;
 }
 
@@ -86,26 +227,36 @@ inline HalfOffsets half_offsets(DType dtype) {
 }
 
 inline void set_half(TestTensor& tensor, int64_t block, int offset, uint16_t half) {
-  const int block_bytes = dtype_info(tensor.dtype).block_bytes;
+  const int block_bytes = dtype_info(tensor.type.dtype).block_bytes;
   std::memcpy(tensor.bytes.data() + block * block_bytes + offset, &half, sizeof(half));
 }
 
-// Blocks of a quantised type with every bit of codes and small scales random.
-inline TestTensor random_bits_tensor(DType dtype, int64_t n_out, int64_t n_in, uint32_t seed) {
-  TestTensor tensor = empty_tensor(dtype, n_out, n_in);
+// Blocks of a quantised type with every bit of codes and small scales random; no code is a NaN.
+inline TestTensor random_bits_tensor(WeightType type, int64_t n_out, int64_t n_in, uint32_t seed) {
+  TestTensor tensor = empty_tensor(type, n_out, n_in);
   std::mt19937 generator(seed);
   for (std::byte& byte : tensor.bytes) {
     byte = static_cast<std::byte>(generator() & 255u);
   }
   std::uniform_real_distribution<float> factor(-0.01f, 0.01f);
-  const HalfOffsets offsets = half_offsets(dtype);
-  const int64_t n_blocks = n_out * n_in / dtype_info(dtype).block_size;
-  for (int64_t block = 0; block < n_blocks; ++block) {
-    for (const int offset : {offsets.first, offsets.second}) {
-      if (offset >= 0) {
-        set_half(tensor, block, offset, f32_to_f16(factor(generator)));
+  if (type.is_tensor()) {
+    const HalfOffsets offsets = half_offsets(type.dtype);
+    const int64_t n_blocks = n_out * n_in / dtype_info(type.dtype).block_size;
+    for (int64_t block = 0; block < n_blocks; ++block) {
+      for (const int offset : {offsets.first, offsets.second}) {
+        if (offset >= 0) {
+          set_half(tensor, block, offset, f32_to_f16(factor(generator)));
+        }
       }
     }
+  } else if (type.kind == WeightType::Kind::kFp8) {
+    for (std::byte& code : tensor.bytes) {
+      if ((code & std::byte{0x7f}) == std::byte{0x7f}) code ^= std::byte{1};
+    }
+    for (float& scale : tensor.fp8_scales) scale = factor(generator);
+  } else {
+    for (uint16_t& scale : tensor.int4_scales) scale = f32_to_f16(factor(generator));
+    for (uint8_t& zero : tensor.zeros) zero = static_cast<uint8_t>(generator() & 255u);
   }
   return tensor;
 }
@@ -229,14 +380,13 @@ inline std::vector<double> row_values(ActivationKind kind, const std::byte* row,
 // [n_rows, n_out] in double from decoded weights.
 inline std::vector<double> reference(const TestTensor& tensor,
                                      const std::vector<std::vector<double>>& rows) {
-  const std::vector<float> weights = tensor.decoded();
+  const std::vector<double> weights = tensor.decoded();
   std::vector<double> out;
   for (const std::vector<double>& row : rows) {
     for (int64_t n = 0; n < tensor.n_out; ++n) {
       double sum = 0;
       for (int64_t k = 0; k < tensor.n_in; ++k) {
-        sum +=
-            double{weights[static_cast<size_t>(n * tensor.n_in + k)]} * row[static_cast<size_t>(k)];
+        sum += weights[static_cast<size_t>(n * tensor.n_in + k)] * row[static_cast<size_t>(k)];
       }
       out.push_back(sum);
     }
