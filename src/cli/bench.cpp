@@ -38,7 +38,7 @@ struct BenchOptions {
   bool is_json = false;
 
   void declare(OptionSet& options) {
-    options.add("MODEL", model_name, "A GGUF file (any shard of a set), or demo");
+    options.add("MODEL", model_name, kModelHelp);
     options.add("--machine", is_machine, "Show what the machine can do at best; needs no MODEL");
     model.declare_limits(options);
     options.add("-p,--prompt-tokens",
@@ -142,8 +142,10 @@ Result<int> bench_speculate(const BenchOptions& options, ModelFiles files) {
 Result<int> bench(BenchOptions asked) {
   if (!asked.model_name) {
     if (asked.is_machine) return bench_machine(asked);
-    return fail(ErrorCode::kInvalidArgument,
-                "bench needs a MODEL (a GGUF file, or demo), or --machine to measure the machine");
+    return fail(
+        ErrorCode::kInvalidArgument,
+        "bench needs a MODEL (a GGUF file, a Hugging Face folder, or demo), or --machine to "
+        "measure the machine");
   }
   asked.model.model = *asked.model_name;
   auto files = open_model(asked.model.model);

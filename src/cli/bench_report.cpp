@@ -25,7 +25,7 @@ Findings findings_of(const Engine& engine, const BenchReport& report) {
   const BenchSize& size = report.size;
   const ModelFiles& files = engine.files();
   const PageFormat format{engine.info().kv_type, files.spec.head_dim};
-  const TokenCost cost = token_cost(*files.gguf, files.spec, format, engine.info().isa);
+  const TokenCost cost = token_cost(*files.checkpoint, files.spec, format, engine.info().isa);
   Findings found{.prefill = median(report.rates.prefill), .decode = median(report.rates.decode)};
   const double least =
       least_prefill_seconds(cost, report.limits.peaks_of(engine.info().isa), size.n_prompt);

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <new>
 #include <system_error>
 #include <vector>
@@ -35,7 +36,8 @@ std::string overview() {
     text += fmt::format("  {:9} {}\n", command.name, command.summary);
   }
   return text +
-         "\nMODEL is a GGUF file, or demo for the model inside this program:\n\n"
+         "\nMODEL is a GGUF file, a Hugging Face folder with safetensors, or demo for the model "
+         "inside\nthis program:\n\n"
          "  millrace run demo -p \"Tell me a story.\"\n"
          "  millrace serve demo\n\n"
          "millrace COMMAND --help shows the options of a command, --version the version.\n"
@@ -71,7 +73,10 @@ std::string command_hint(const std::string& name, std::span<const std::string> n
   if (name == "-m" || name == "--model") {
     return ", did you mean millrace run MODEL -p TEXT?";
   }
-  if (name == "demo" || name.ends_with(".gguf")) {
+  std::error_code ignored;
+  if (name == "demo" || name.ends_with(".gguf") ||
+      (!name.empty() &&
+       std::filesystem::exists(std::filesystem::path(name) / "config.json", ignored))) {
     return fmt::format(", did you mean millrace run {}?", name);
   }
   if (name.starts_with('-')) {

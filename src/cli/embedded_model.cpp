@@ -7,7 +7,7 @@
 
 #ifdef MILLRACE_DEMO_MODEL
 
-// GgufFile wants an address that is a multiple of 16; a cache line does no harm.
+// parse_gguf wants an address that is a multiple of 16; a cache line does no harm.
 __asm__(
     ".section .rodata\n"
     ".balign 64\n"

@@ -1,4 +1,4 @@
-// millrace inspect: what a model file holds and what memory it needs, without loading the weights.
+// millrace inspect: what a model holds and what memory it needs, without loading the weights.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -48,7 +48,7 @@ struct TypeTotal {
   int64_t n_bytes = 0;
 };
 
-std::map<std::string, TypeTotal> totals_by_type(const GgufFile& file) {
+std::map<std::string, TypeTotal> totals_by_type(const Checkpoint& file) {
   std::map<std::string, TypeTotal> totals;
   for (const TensorView& tensor : file.tensors()) {
     TypeTotal& total = totals[dtype_info(tensor.dtype).name];
@@ -119,11 +119,11 @@ void print_plan(const ModelFiles& files, const Result<MemoryPlan>& plan) {
 void print_text(const ModelFiles& files,
                 const InspectOptions& options,
                 const Result<MemoryPlan>& plan) {
-  const GgufFile& file = *files.gguf;
+  const Checkpoint& file = *files.checkpoint;
   const ModelSpec& spec = files.spec;
-  fmt::print("{}: GGUF v{}, {}, {}\n",
+  fmt::print("{}: {}, {}, {}\n",
              files.name,
-             file.version(),
+             file.format_text(),
              counted(file.n_shards(), "file"),
              human_bytes(file.file_bytes()));
   fmt::print("architecture {}: {}, width {}, {}, {} of {}, feed-forward {}\n",
@@ -219,7 +219,7 @@ void add_metadata(const GgufMetadata& metadata, const GgufEntry& entry, JsonObje
 }
 
 void print_json(const ModelFiles& files, const Result<MemoryPlan>& plan) {
-  const GgufFile& file = *files.gguf;
+  const Checkpoint& file = *files.checkpoint;
   const ModelSpec& spec = files.spec;
   JsonObject shape;
   shape.add("architecture", spec.architecture)
@@ -245,9 +245,12 @@ void print_json(const ModelFiles& files, const Result<MemoryPlan>& plan) {
         .add("bytes", tensor.data.size());
   }
   JsonObject object;
-  object.add("name", files.name)
-      .add("version", file.version())
-      .add("files", file.n_shards())
+  const bool is_gguf = file.format() == CheckpointFormat::kGguf;
+  object.add("name", files.name).add("format", is_gguf ? "gguf" : "safetensors");
+  if (is_gguf) {
+    object.add("version", file.version());
+  }
+  object.add("files", file.n_shards())
       .add("bytes", file.file_bytes())
       .add("shape", shape)
       .add("has_chat_template", files.chat_template != nullptr)

@@ -12,7 +12,7 @@
 namespace millrace {
 namespace {
 
-// The GGUF file in the same folder, or demo, that is spelled nearly so.
+// The GGUF file or model's folder in the same folder, or demo, that is spelled nearly so.
 std::string nearest_model(const std::string& model) {
   namespace fs = std::filesystem;
   const fs::path path(model);
@@ -20,7 +20,8 @@ std::string nearest_model(const std::string& model) {
   std::error_code error;
   const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    if (at->path().extension() == ".gguf") {
+    std::error_code ignored;
+    if (at->path().extension() == ".gguf" || fs::exists(at->path() / "config.json", ignored)) {
       names.push_back(at->path().filename().string());
     }
   }
@@ -44,7 +45,7 @@ bool is_remote_name(const std::string& model) {
 }  // namespace
 
 void ModelOptions::declare(OptionSet& options) {
-  options.add("MODEL", model, "A GGUF file (any shard of a set), or demo");
+  options.add("MODEL", model, kModelHelp);
   declare_limits(options);
 }
 
@@ -75,16 +76,19 @@ void ModelOptions::declare_limits(OptionSet& options) {
 Result<ModelFiles> open_model(const std::string& model) {
   if (model != "demo") {
     auto files = open_model_files(model);
-    if (!files && files.error().code == ErrorCode::kNotFound) {
+    std::error_code ignored;
+    if (!files && files.error().code == ErrorCode::kNotFound &&
+        !std::filesystem::exists(model, ignored)) {
       const std::string near = nearest_model(model);
       return fail(ErrorCode::kNotFound,
                   "{}{}",
                   files.error().message,
                   is_remote_name(model)
-                      ? " (models are not downloaded: fetch a GGUF file yourself, its path is the "
-                        "MODEL)"
-                  : near.empty() ? " (expected a GGUF file on this machine, or demo)"
-                                 : ", did you mean " + near + "?");
+                      ? " (models are not downloaded: fetch a GGUF file yourself, or a folder with "
+                        "safetensors, its path is the MODEL)"
+                  : near.empty()
+                      ? " (expected a GGUF file or a Hugging Face folder on this machine, or demo)"
+                      : ", did you mean " + near + "?");
     }
     return files;
   }

@@ -14,6 +14,9 @@ namespace millrace {
 
 class OptionSet;
 
+inline constexpr const char* kModelHelp =
+    "A GGUF file (any shard of a set), a Hugging Face folder with safetensors, or demo";
+
 struct ModelOptions {
   std::string model;  // MODEL: a path, or "demo"
   int n_threads = 0;
@@ -25,7 +28,7 @@ struct ModelOptions {
   void declare_limits(OptionSet& options);  // all but MODEL
 };
 
-// A GGUF file, or the embedded model for "demo".
+// A GGUF file or a Hugging Face folder, or the embedded model for "demo".
 Result<ModelFiles> open_model(const std::string& model);
 
 // The embedded model's bytes; empty when this program was built without it.

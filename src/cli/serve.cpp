@@ -194,8 +194,7 @@ Result<void> check_files(const ServeOptions& options) {
 Result<ServiceOptions> service_options(const ServeOptions& options) {
   ServiceOptions result;
   std::vector<std::string> names = options.aliases;
-  // The file's name without its folder and ending; "demo" stays as it is.
-  names.push_back(std::filesystem::path(options.model.model).stem().string());
+  names.push_back(model_path_name(options.model.model));  // "demo" stays as it is
   for (std::string& name : names) {
     if (std::ranges::find(result.model_names, name) == result.model_names.end()) {
       result.model_names.push_back(std::move(name));

@@ -25,7 +25,7 @@ namespace {
 
 // Rows that are no multiple of a type's block have another type, which a benchmark should know.
 void note_other_types(const std::string& path, DType asked) {
-  const auto file = GgufFile::open(path);
+  const auto file = open_gguf(path);
   if (!file) return;
   int64_t n_all = 0;
   std::map<std::string, int64_t> n_values;

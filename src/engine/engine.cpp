@@ -183,7 +183,7 @@ LoadOptions Engine::Impl::load_options(const EngineOptions& options) {
 Result<Engine::Impl::LoadedModel> Engine::Impl::load_model(const ModelFiles& model_files,
                                                            const LoadOptions& options,
                                                            int64_t n_blocks) {
-  auto model = Model::load(*model_files.gguf, options);
+  auto model = Model::load(*model_files.checkpoint, options);
   if (!model) {
     return propagate(model);
   }

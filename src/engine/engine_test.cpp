@@ -445,12 +445,11 @@ TEST(ModelFilesTest, draft_model_must_have_the_same_tokens) {
   EXPECT_THAT(refused.error().message, HasSubstr("token "));
 }
 
-TEST(ModelFilesTest, folder_and_missing_file_are_clear_errors) {
-  const auto folder = open_model_files(std::filesystem::temp_directory_path().string());
-  ASSERT_FALSE(folder);
-  EXPECT_EQ(folder.error().code, ErrorCode::kUnsupported);
-  EXPECT_THAT(folder.error().message, HasSubstr("not supported yet"));
-  EXPECT_FALSE(open_model_files("/nowhere/model.gguf"));
+TEST(ModelFilesTest, a_missing_file_is_a_clear_error) {
+  const auto missing = open_model_files("/nowhere/model.gguf");
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().code, ErrorCode::kNotFound);
+  EXPECT_THAT(missing.error().message, HasSubstr("/nowhere/model.gguf"));
 }
 
 // The engine is held up between two steps of the first request while the others wait.

@@ -28,7 +28,7 @@ void add_value(Sha256& sha, const T& value) {
   sha.add_part(std::as_bytes(std::span(&value, 1)));
 }
 
-void add_metadata(Sha256& sha, const GgufFile& file) {
+void add_metadata(Sha256& sha, const Checkpoint& file) {
   for (const GgufEntry& entry : file.metadata().entries()) {
     sha.add_part(text(entry.key));
     add_value(sha, entry.value.type);
@@ -38,12 +38,13 @@ void add_metadata(Sha256& sha, const GgufFile& file) {
 }
 
 // Digests of pieces in the order of the file, each made by whoever has time.
-void add_tensors(Sha256& sha, const GgufFile& file, WorkerPool& workers) {
+void add_tensors(Sha256& sha, const Checkpoint& file, WorkerPool& workers) {
   std::vector<std::span<const std::byte>> pieces;
   for (const TensorView& tensor : file.tensors()) {
     sha.add_part(text(tensor.name));
     add_value(sha, tensor.dtype);
     add_value(sha, tensor.shape);
+    add_value(sha, tensor.split_head_rows);
     for (auto rest = tensor.data; !rest.empty();) {
       const size_t n = std::min(rest.size(), kPieceBytes);
       pieces.push_back(rest.first(n));
@@ -76,7 +77,7 @@ Result<BlockKey> kv_identity(const ModelFiles& files,
     return propagate(program);
   }
   Sha256 sha;
-  sha.add_part(text("millrace kv 2"));
+  sha.add_part(text("millrace kv 3"));
   sha.add_part(program->bytes());
   sha.add_part(text(gnu_get_libc_version()));
   sha.add_part(text(kernels::isa_name(isa)));
@@ -85,14 +86,14 @@ Result<BlockKey> kv_identity(const ModelFiles& files,
   for (const ModelFiles* model : {&files, draft}) {
     add_value(sha, model != nullptr);
     if (model != nullptr) {
-      const auto format = page_format(*model->gguf, model->spec, type);
+      const auto format = page_format(*model->checkpoint, model->spec, type);
       if (!format) {
         return propagate(format);
       }
       sha.add_part(text(kv_type_name(format->type)));
       add_value(sha, format->head_dim);
-      add_metadata(sha, *model->gguf);
-      add_tensors(sha, *model->gguf, workers);
+      add_metadata(sha, *model->checkpoint);
+      add_tensors(sha, *model->checkpoint, workers);
     }
   }
   return sha.finish();

@@ -219,9 +219,9 @@ Result<MemoryPlan> plan_memory(const ModelFiles& files,
       .kv_memory = options.kv_memory};
   const auto add = [&](const ModelFiles& model) -> Result<void> {
     const ModelSpec& spec = model.spec;
-    const auto format = page_format(*model.gguf, spec, options.kv_type);
+    const auto format = page_format(*model.checkpoint, spec, options.kv_type);
     if (!format) return propagate(format);
-    const MemoryNeed need = memory_need(*model.gguf,
+    const MemoryNeed need = memory_need(*model.checkpoint,
                                         spec,
                                         *format,
                                         max_step_tokens(options),
@@ -232,7 +232,7 @@ Result<MemoryPlan> plan_memory(const ModelFiles& files,
         static_cast<int64_t>(kv_block_bytes(*format, spec.n_layers, spec.n_kv_heads));
     return {};
   };
-  input.kv_type = options.kv_type.value_or(default_kv_type(*files.gguf));
+  input.kv_type = options.kv_type.value_or(default_kv_type(*files.checkpoint));
   if (auto added = add(files); !added) return propagate(added);
   if (draft != nullptr) {
     if (auto added = add(*draft); !added) return propagate(added);

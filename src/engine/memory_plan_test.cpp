@@ -170,8 +170,8 @@ TEST(MemoryPlan, is_what_an_engine_allocates) {
     const auto plan = plan_memory(*files, options);
     ASSERT_TRUE(plan) << plan.error().message;
     WorkerPool pool(2);
-    const auto loaded =
-        Model::load(*files->gguf, {.pool = &pool, .max_batch_tokens = max_step_tokens(options)});
+    const auto loaded = Model::load(*files->checkpoint,
+                                    {.pool = &pool, .max_batch_tokens = max_step_tokens(options)});
     ASSERT_TRUE(loaded) << loaded.error().message;
     EXPECT_EQ(plan->weight_bytes, static_cast<int64_t>((*loaded)->weight_bytes()));
     EXPECT_EQ(plan->scratch_bytes, static_cast<int64_t>((*loaded)->scratch_bytes()));

@@ -4,9 +4,14 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "formats/gguf.h"
+#include "formats/hugging_face.h"
+#include "text/chat_template_source.h"
+#include "text/tokenizer_json.h"
 #include "text/tokenizer_spec.h"
 
 namespace millrace {
@@ -65,40 +70,90 @@ Result<Tokenizer> read_tokenizer(const GgufMetadata& metadata) {
   return Tokenizer::create(std::move(*spec));
 }
 
-Result<void> read_chat_template(const GgufMetadata& metadata, ModelFiles& files) {
-  constexpr std::string_view kKey = "tokenizer.chat_template";
-  if (metadata.find(kKey) == nullptr) {
-    return {};
+// A template that Millrace cannot run takes the chat away, not the model.
+void set_chat_template(const Result<std::optional<std::string>>& source, ModelFiles& files) {
+  if (source && !*source) {
+    return;
   }
-  auto source = metadata.get<std::string_view>(kKey);
-  if (!source) {
-    return propagate(source);
-  }
-  // A template that Millrace cannot run takes the chat away, not the model.
-  auto compiled = ChatTemplate::compile(std::string(*source));
+  auto compiled =
+      source ? ChatTemplate::compile(**source) : Result<ChatTemplate>(propagate(source));
   if (compiled) {
     files.chat_template = std::make_unique<const ChatTemplate>(std::move(*compiled));
   } else {
     files.chat_template_error = compiled.error().message;
   }
-  return {};
 }
 
-Result<ModelFiles> read_all(GgufFile gguf, std::string fallback_name) {
-  ModelFiles files;
-  files.gguf = std::make_unique<GgufFile>(std::move(gguf));
-  const GgufMetadata& metadata = files.gguf->metadata();
-  auto spec = read_model_spec(*files.gguf);
-  if (!spec) {
-    return propagate(spec);
-  }
-  files.spec = std::move(*spec);
+Result<void> read_gguf_texts(const GgufMetadata& metadata, ModelFiles& files) {
   auto tokenizer = read_tokenizer(metadata);
   if (!tokenizer) {
     return propagate(tokenizer);
   }
   files.tokenizer = std::make_unique<const Tokenizer>(std::move(*tokenizer));
-  if (auto read = read_chat_template(metadata, files); !read) {
+  constexpr std::string_view kKey = "tokenizer.chat_template";
+  if (metadata.find(kKey) == nullptr) {
+    return {};
+  }
+  const auto source = metadata.get<std::string_view>(kKey);
+  if (!source) {
+    return propagate(source);
+  }
+  set_chat_template(std::optional(std::string(*source)), files);
+  return {};
+}
+
+// The tokenizer of a Hugging Face folder, from the files that it came with.
+Result<Tokenizer> read_folder_tokenizer(const Checkpoint& folder) {
+  const auto text = [&](const char* file) { return folder.side_file(file).value_or(""); };
+  if (!folder.side_file("tokenizer.json")) {
+    return fail(ErrorCode::kUnsupported,
+                "{} has no tokenizer.json, the one form of a tokenizer that is read in folders: "
+                "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER) of transformers "
+                "writes it from the others",
+                folder.name());
+  }
+  auto spec = parse_tokenizer_json(text("tokenizer.json"),
+                                   text("tokenizer_config.json"),
+                                   text("generation_config.json"),
+                                   text("config.json"));
+  if (!spec) {
+    return fail(spec.error().code, "{}: {}", folder.name(), spec.error().message);
+  }
+  return Tokenizer::create(std::move(*spec));
+}
+
+Result<void> read_folder_texts(ModelFiles& files) {
+  const Checkpoint& folder = *files.checkpoint;
+  auto tokenizer = read_folder_tokenizer(folder);
+  if (!tokenizer) {
+    return propagate(tokenizer);
+  }
+  if (tokenizer->vocab_size() > files.spec.n_vocab) {
+    return fail(ErrorCode::kCorrupt,
+                "{}: tokenizer.json has {} tokens, vocab_size of config.json is {}",
+                folder.name(),
+                tokenizer->vocab_size(),
+                files.spec.n_vocab);
+  }
+  files.tokenizer = std::make_unique<const Tokenizer>(std::move(*tokenizer));
+  set_chat_template(chat_template_source(folder.side_file("chat_template.jinja"),
+                                         folder.side_file("tokenizer_config.json")),
+                    files);
+  return {};
+}
+
+Result<ModelFiles> read_all(Checkpoint checkpoint, std::string fallback_name) {
+  ModelFiles files;
+  files.checkpoint = std::make_unique<const Checkpoint>(std::move(checkpoint));
+  auto spec = read_model_spec(*files.checkpoint);
+  if (!spec) {
+    return propagate(spec);
+  }
+  files.spec = std::move(*spec);
+  const bool is_gguf = files.checkpoint->format() == CheckpointFormat::kGguf;
+  if (auto read =
+          is_gguf ? read_gguf_texts(files.checkpoint->metadata(), files) : read_folder_texts(files);
+      !read) {
     return propagate(read);
   }
   files.name = files.spec.name.empty() ? std::move(fallback_name) : files.spec.name;
@@ -107,26 +162,25 @@ Result<ModelFiles> read_all(GgufFile gguf, std::string fallback_name) {
 
 }  // namespace
 
+std::string model_path_name(const std::string& path) {
+  return is_hugging_face_path(path) ? hugging_face_model_name(path)
+                                    : std::filesystem::path(path).stem().string();
+}
+
 Result<ModelFiles> open_model_files(const std::string& path) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) {
-    return fail(ErrorCode::kUnsupported,
-                "{} is a folder; Hugging Face folders are not supported yet, give a GGUF file",
-                path);
+  auto checkpoint = is_hugging_face_path(path) ? open_hugging_face(path) : open_gguf(path);
+  if (!checkpoint) {
+    return propagate(checkpoint);
   }
-  auto gguf = GgufFile::open(path);
-  if (!gguf) {
-    return propagate(gguf);
-  }
-  return read_all(std::move(*gguf), std::filesystem::path(path).stem().string());
+  return read_all(std::move(*checkpoint), model_path_name(path));
 }
 
 Result<ModelFiles> parse_model_files(std::span<const std::byte> bytes, std::string name) {
-  auto gguf = GgufFile::parse(bytes, name);
-  if (!gguf) {
-    return propagate(gguf);
+  auto checkpoint = parse_gguf(bytes, name);
+  if (!checkpoint) {
+    return propagate(checkpoint);
   }
-  return read_all(std::move(*gguf), std::move(name));
+  return read_all(std::move(*checkpoint), std::move(name));
 }
 
 Result<void> check_draft_files(const ModelFiles& target, const ModelFiles& draft) {

@@ -1,9 +1,8 @@
 #include "formats/gguf.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <numeric>
-#include <optional>
+#include <utility>
+#include <vector>
 
 #include "formats/gguf_parse.h"
 #include "formats/gguf_shards.h"
@@ -78,33 +77,75 @@ Result<std::vector<MappedFile>> open_shards(const ShardName& shard) {
   return files;
 }
 
-std::vector<uint32_t> sort_by_name(std::span<const TensorView> tensors) {
-  std::vector<uint32_t> order(tensors.size());
-  std::iota(order.begin(), order.end(), 0u);
-  std::sort(order.begin(), order.end(), [tensors](uint32_t a, uint32_t b) {
-    return tensors[a].name < tensors[b].name;
-  });
-  return order;
+Result<void> check_set(const CheckpointParts& set) {
+  std::vector<std::string_view> names;
+  names.reserve(set.tensors.size());
+  for (const TensorView& tensor : set.tensors) names.push_back(tensor.name);
+  std::sort(names.begin(), names.end());
+  const auto twin = std::adjacent_find(names.begin(), names.end());
+  if (twin != names.end()) {
+    return fail(
+        ErrorCode::kCorrupt, "[gguf] {}: tensor '{}' appears in two shards", set.name, *twin);
+  }
+  const auto n_tensors = static_cast<int64_t>(set.tensors.size());
+  const auto declared = set.metadata.get_or<int64_t>("split.tensors.count", n_tensors);
+  if (!declared) return propagate(declared);
+  if (*declared != n_tensors) {
+    return fail(ErrorCode::kCorrupt,
+                "[gguf] {}: the shards have {} tensors, the first declares {}",
+                set.name,
+                n_tensors,
+                *declared);
+  }
+  return {};
+}
+
+Result<CheckpointParts> parse_single(std::span<const std::byte> bytes, std::string name) {
+  auto parsed = parse_gguf_file(bytes, name);
+  if (!parsed) return propagate(parsed);
+  CheckpointParts parts;
+  parts.name = std::move(name);
+  parts.version = parsed->version;
+  parts.contents = {bytes};
+  parts.metadata = GgufMetadata(parts.name, std::move(parsed->entries));
+  if (auto whole = check_whole(parts.metadata, parts.name); !whole) return propagate(whole);
+  parts.tensors = std::move(parsed->tensors);
+  return parts;
+}
+
+Result<Checkpoint> open_set(const ShardName& shard) {
+  auto mapped = open_shards(shard);
+  if (!mapped) return propagate(mapped);
+  CheckpointParts parts;
+  parts.name = shard.path(1);
+  parts.n_shards = shard.count;
+  for (int no = 1; no <= shard.count; ++no) {
+    const std::span<const std::byte> bytes = (*mapped)[static_cast<size_t>(no - 1)].bytes();
+    auto parsed = parse_gguf_file(bytes, shard.path(no));
+    if (!parsed) return propagate(parsed);
+    GgufMetadata metadata(shard.path(no), std::move(parsed->entries));
+    if (auto checked = check_shard(metadata, shard, no); !checked) return propagate(checked);
+    if (no == 1) {
+      parts.version = parsed->version;
+      parts.metadata = std::move(metadata);
+    }
+    parts.contents.push_back(bytes);
+    parts.tensors.insert(parts.tensors.end(), parsed->tensors.begin(), parsed->tensors.end());
+  }
+  parts.files = std::move(*mapped);
+  if (auto checked = check_set(parts); !checked) return propagate(checked);
+  return Checkpoint(std::move(parts));
 }
 
 }  // namespace
 
-Result<GgufFile> GgufFile::parse(std::span<const std::byte> bytes, std::string name) {
-  auto parsed = parse_gguf(bytes, name);
-  if (!parsed) return propagate(parsed);
-  GgufFile file;
-  file.name_ = std::move(name);
-  file.version_ = parsed->version;
-  file.file_bytes_ = bytes.size();
-  file.contents_ = {bytes};
-  file.metadata_ = GgufMetadata(file.name_, std::move(parsed->entries));
-  if (auto whole = check_whole(file.metadata_, file.name_); !whole) return propagate(whole);
-  file.tensors_ = std::move(parsed->tensors);
-  file.by_name_ = sort_by_name(file.tensors_);
-  return file;
+Result<Checkpoint> parse_gguf(std::span<const std::byte> bytes, std::string name) {
+  auto parts = parse_single(bytes, std::move(name));
+  if (!parts) return propagate(parts);
+  return Checkpoint(std::move(*parts));
 }
 
-Result<GgufFile> GgufFile::open(const std::string& path) {
+Result<Checkpoint> open_gguf(const std::string& path) {
   const std::string remedy = byte_piece_remedy(path);
   if (!remedy.empty()) {
     return fail(ErrorCode::kUnsupported,
@@ -113,74 +154,13 @@ Result<GgufFile> GgufFile::open(const std::string& path) {
                 remedy);
   }
   const auto shard = parse_shard_name(path);
-  if (!shard || shard->count == 1) {
-    auto mapped = MappedFile::open(path);
-    if (!mapped) return propagate(mapped);
-    auto file = parse(mapped->bytes(), path);
-    if (file) file->files_.push_back(std::move(*mapped));
-    return file;
-  }
-  return open_set(*shard);
-}
-
-Result<GgufFile> GgufFile::open_set(const ShardName& shard) {
-  auto mapped = open_shards(shard);
+  if (shard && shard->count > 1) return open_set(*shard);
+  auto mapped = MappedFile::open(path);
   if (!mapped) return propagate(mapped);
-  GgufFile file;
-  file.name_ = shard.path(1);
-  file.n_shards_ = shard.count;
-  for (int no = 1; no <= shard.count; ++no) {
-    const std::span<const std::byte> bytes = (*mapped)[static_cast<size_t>(no - 1)].bytes();
-    auto parsed = parse_gguf(bytes, shard.path(no));
-    if (!parsed) return propagate(parsed);
-    GgufMetadata metadata(shard.path(no), std::move(parsed->entries));
-    if (auto checked = check_shard(metadata, shard, no); !checked) return propagate(checked);
-    if (no == 1) {
-      file.version_ = parsed->version;
-      file.metadata_ = std::move(metadata);
-    }
-    file.file_bytes_ += bytes.size();
-    file.contents_.push_back(bytes);
-    file.tensors_.insert(file.tensors_.end(), parsed->tensors.begin(), parsed->tensors.end());
-  }
-  file.files_ = std::move(*mapped);
-  file.by_name_ = sort_by_name(file.tensors_);
-  if (auto checked = file.check_set(); !checked) return propagate(checked);
-  return file;
-}
-
-Result<void> GgufFile::check_set() const {
-  for (size_t i = 1; i < by_name_.size(); ++i) {
-    const std::string_view tensor = tensors_[by_name_[i]].name;
-    if (tensors_[by_name_[i - 1]].name == tensor) {
-      return fail(
-          ErrorCode::kCorrupt, "[gguf] {}: tensor '{}' appears in two shards", name_, tensor);
-    }
-  }
-  const auto n_tensors = static_cast<int64_t>(tensors_.size());
-  const auto declared = metadata_.get_or<int64_t>("split.tensors.count", n_tensors);
-  if (!declared) return propagate(declared);
-  if (*declared != n_tensors) {
-    return fail(ErrorCode::kCorrupt,
-                "[gguf] {}: the shards have {} tensors, the first declares {}",
-                name_,
-                n_tensors,
-                *declared);
-  }
-  return {};
-}
-
-const TensorView* GgufFile::find(std::string_view name) const {
-  const auto at = std::lower_bound(
-      by_name_.begin(), by_name_.end(), name, [this](uint32_t tensor, std::string_view wanted) {
-        return tensors_[tensor].name < wanted;
-      });
-  if (at == by_name_.end() || tensors_[*at].name != name) return nullptr;
-  return &tensors_[*at];
-}
-
-void GgufFile::drop_pages() const {
-  for (const MappedFile& file : files_) file.drop_pages();
+  auto parts = parse_single(mapped->bytes(), path);
+  if (!parts) return propagate(parts);
+  parts->files.push_back(std::move(*mapped));
+  return Checkpoint(std::move(*parts));
 }
 
 }  // namespace millrace

@@ -35,13 +35,13 @@ class Metadata : public testing::Test {
     const std::string long_text(500, 'q');
     builder.add("long", long_text);
     bytes_ = testing_support::gguf_bytes(builder);
-    file_ = GgufFile::parse(bytes_, "test.gguf").value();
+    file_ = parse_gguf(bytes_, "test.gguf").value();
   }
   const GgufMetadata& metadata() const { return file_.metadata(); }
 
   std::vector<float> floats_ = {1.0f, 2.0f, 3.0f, 4.0f, 5.0f};
   std::vector<std::byte> bytes_;
-  GgufFile file_;
+  Checkpoint file_;
 };
 
 TEST_F(Metadata, integers_convert_when_they_fit) {

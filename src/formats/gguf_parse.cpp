@@ -444,7 +444,7 @@ class Parser {
 
 }  // namespace
 
-Result<ParsedGguf> parse_gguf(std::span<const std::byte> bytes, const std::string& name) {
+Result<ParsedGguf> parse_gguf_file(std::span<const std::byte> bytes, const std::string& name) {
   if (reinterpret_cast<uintptr_t>(bytes.data()) % 16 != 0) {
     return fail(
         ErrorCode::kInvalidArgument, "[gguf] {}: the bytes must start at a multiple of 16", name);

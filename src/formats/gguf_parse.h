@@ -20,6 +20,6 @@ struct ParsedGguf {
 };
 
 // `name` is for messages. The result refers to `bytes`, whose address is a multiple of 16.
-Result<ParsedGguf> parse_gguf(std::span<const std::byte> bytes, const std::string& name);
+Result<ParsedGguf> parse_gguf_file(std::span<const std::byte> bytes, const std::string& name);
 
 }  // namespace millrace

@@ -36,13 +36,13 @@ GgufBuilder small_builder() {
 }
 
 std::string parse_error(std::span<const std::byte> bytes) {
-  const auto file = GgufFile::parse(bytes, "test");
+  const auto file = parse_gguf(bytes, "test");
   return file ? "no error" : file.error().message;
 }
 
 TEST(gguf, reads_what_the_writer_wrote) {
   const auto bytes = gguf_bytes(small_builder());
-  const auto file = GgufFile::parse(bytes, "test");
+  const auto file = parse_gguf(bytes, "test");
   ASSERT_TRUE(file) << file.error().message;
   EXPECT_EQ(file->version(), 3u);
   EXPECT_EQ(file->file_bytes(), bytes.size());
@@ -61,7 +61,7 @@ TEST(gguf, reads_what_the_writer_wrote) {
 TEST(gguf, version_2_reads_like_3_and_others_are_refused) {
   auto bytes = gguf_bytes(small_builder());
   bytes[4] = std::byte{2};
-  EXPECT_EQ(GgufFile::parse(bytes, "test")->version(), 2u);
+  EXPECT_EQ(parse_gguf(bytes, "test")->version(), 2u);
   bytes[4] = std::byte{1};
   EXPECT_THAT(parse_error(bytes), HasSubstr("version 1"));
   bytes[4] = std::byte{4};
@@ -79,14 +79,14 @@ TEST(gguf, every_proper_prefix_is_an_error) {
   for (size_t n = 0; n < end; ++n) {
     // A copy of exactly n bytes, so that AddressSanitizer sees a read past them.
     const std::vector<std::byte> prefix(bytes.begin(), bytes.begin() + static_cast<long>(n));
-    const auto file = GgufFile::parse(prefix, "test");
+    const auto file = parse_gguf(prefix, "test");
     ASSERT_FALSE(file) << n;
     ASSERT_EQ(file.error().code, ErrorCode::kCorrupt);
     if (n >= 4) {
       ASSERT_THAT(file.error().message, HasSubstr("truncated")) << n;
     }
   }
-  EXPECT_TRUE(GgufFile::parse(std::span(bytes).first(end), "test"));
+  EXPECT_TRUE(parse_gguf(std::span(bytes).first(end), "test"));
 }
 
 TEST(gguf, absurd_counts_are_refused_even_when_the_file_is_large_enough) {
@@ -121,7 +121,7 @@ TEST(gguf, changed_bytes_never_do_more_than_fail) {
       const uint8_t byte = draw % 2 ? kEdges[draw / 2 % 5] : static_cast<uint8_t>(draw >> 8);
       bytes[generator() % bytes.size()] = static_cast<std::byte>(byte);
     }
-    const auto file = GgufFile::parse(bytes, "test");
+    const auto file = parse_gguf(bytes, "test");
     if (!file) {
       ++n_refused;
       continue;
@@ -162,7 +162,7 @@ TEST(gguf, random_files_survive_the_round_trip) {
       builder.add_tensor(tensors.back().first, info.dtype, shape);
     }
     const auto bytes = gguf_bytes(builder);
-    const auto file = GgufFile::parse(bytes, "test");
+    const auto file = parse_gguf(bytes, "test");
     ASSERT_TRUE(file) << file.error().message;
     for (const auto& [key, value] : numbers) {
       ASSERT_EQ(file->metadata().get<uint64_t>(key).value(), value);
@@ -185,7 +185,7 @@ TEST(gguf, random_files_survive_the_round_trip) {
 }
 
 TEST(gguf, a_trained_file_of_another_writer_opens) {
-  const auto file = GgufFile::open(MILLRACE_SOURCE_DIR "/models/demo/demo.gguf");
+  const auto file = open_gguf(MILLRACE_SOURCE_DIR "/models/demo/demo.gguf");
   ASSERT_TRUE(file) << file.error().message;
   EXPECT_EQ(file->metadata().get<std::string_view>("general.architecture").value(), "llama");
   const TensorView* embedding = file->find("token_embd.weight");
@@ -194,7 +194,7 @@ TEST(gguf, a_trained_file_of_another_writer_opens) {
 }
 
 TEST(gguf_open, a_missing_file_is_not_found_and_named) {
-  const auto file = GgufFile::open("/nonexistent/model.gguf");
+  const auto file = open_gguf("/nonexistent/model.gguf");
   ASSERT_FALSE(file);
   EXPECT_EQ(file.error().code, ErrorCode::kNotFound);
   EXPECT_THAT(file.error().message, HasSubstr("/nonexistent/model.gguf"));
@@ -212,7 +212,7 @@ TEST(gguf_open, foreign_files_are_told_apart) {
       {"hello", "does not start with"}};
   for (const auto& [head, words] : heads) {
     const auto path = folder.write("model.gguf", std::as_bytes(std::span(head)));
-    const auto file = GgufFile::open(path);
+    const auto file = open_gguf(path);
     ASSERT_FALSE(file);
     EXPECT_EQ(file.error().code, ErrorCode::kCorrupt);
     EXPECT_THAT(file.error().message, HasSubstr(words));
@@ -222,9 +222,9 @@ TEST(gguf_open, foreign_files_are_told_apart) {
 TEST(gguf_open, mapped_file_equals_the_parsed_bytes) {
   const TempFolder folder;
   const auto bytes = gguf_bytes(small_builder());
-  auto opened = GgufFile::open(folder.write("model.gguf", bytes));
+  auto opened = open_gguf(folder.write("model.gguf", bytes));
   ASSERT_TRUE(opened) << opened.error().message;
-  const GgufFile file = std::move(*opened);
+  const Checkpoint file = std::move(*opened);
   file.drop_pages();
   EXPECT_EQ(file.find("second")->data[33], std::byte{33});
   EXPECT_EQ(file.metadata().get<uint32_t>("number").value(), 7u);
@@ -253,7 +253,7 @@ class GgufShards : public testing::Test {
     }
   }
   Error open_error(const std::string& name) const {
-    const auto file = GgufFile::open(folder_.path(name));
+    const auto file = open_gguf(folder_.path(name));
     EXPECT_FALSE(file);
     return file ? Error{} : file.error();
   }
@@ -262,7 +262,7 @@ class GgufShards : public testing::Test {
 
 TEST_F(GgufShards, any_name_of_the_set_loads_the_set) {
   for (int no = 1; no <= 3; ++no) {
-    const auto file = GgufFile::open(folder_.path(shard_name(no, 3)));
+    const auto file = open_gguf(folder_.path(shard_name(no, 3)));
     ASSERT_TRUE(file) << file.error().message;
     EXPECT_EQ(file->n_shards(), 3);
     size_t n_bytes = 0;

@@ -47,7 +47,7 @@ TEST(gguf_writer, streamed_pieces_give_the_same_file_as_one_buffer) {
   const auto expected = gguf_bytes(builder);
   ASSERT_EQ(text.size(), expected.size());
   EXPECT_EQ(std::memcmp(text.data(), expected.data(), text.size()), 0);
-  const auto file = GgufFile::open(path);
+  const auto file = open_gguf(path);
   ASSERT_TRUE(file) << file.error().message;
   EXPECT_EQ(file->metadata().get<uint32_t>("general.alignment").value(), 64u);
 }

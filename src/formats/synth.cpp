@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-#include <numbers>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +9,7 @@
 #include "base/cpu_info.h"
 #include "base/worker_pool.h"
 #include "formats/gguf_writer.h"
+#include "formats/rope_factors.h"
 #include "formats/synth_vocab.h"
 #include "formats/synth_weights.h"
 
@@ -167,27 +166,15 @@ class Plan {
     add_vector(std::move(name), n, 1.0f, shape_.norm_std);
   }
 
-  // The divisors of the rotary frequencies, as the Llama 3.1 model card's code defines them: long
-  // wavelengths are stretched by the factor, short ones kept, those between interpolated.
   void add_rope_freqs() {
-    const int64_t n = shape_.head_dim / 2;
-    add_vector("rope_freqs.weight", n, 1.0f, 0.0f);
-    std::vector<float>& divisors = tensors_.back().values;
-    const double original = shape_.rope_original_context;
-    const double low = shape_.rope_low_freq_factor;
-    const double high = shape_.rope_high_freq_factor;
-    for (int64_t i = 0; i < n; ++i) {
-      const double exponent = 2.0 * static_cast<double>(i) / shape_.head_dim;
-      const double wavelength = 2.0 * std::numbers::pi * std::pow(shape_.rope_base, exponent);
-      double divisor = 1.0;
-      if (wavelength > original / low) {
-        divisor = shape_.rope_factor;
-      } else if (wavelength >= original / high) {
-        const double smooth = (original / wavelength - low) / (high - low);
-        divisor = 1.0 / ((1.0 - smooth) / shape_.rope_factor + smooth);
-      }
-      divisors.push_back(static_cast<float>(divisor));
-    }
+    add_vector("rope_freqs.weight", shape_.head_dim / 2, 1.0f, 0.0f);
+    const Llama3Scaling scaling = {
+        .factor = shape_.rope_factor,
+        .low_freq_factor = shape_.rope_low_freq_factor,
+        .high_freq_factor = shape_.rope_high_freq_factor,
+        .original_context = static_cast<double>(shape_.rope_original_context),
+    };
+    tensors_.back().values = llama3_rope_factors(scaling, shape_.rope_base, shape_.head_dim);
   }
 
   const ModelShape& shape_;

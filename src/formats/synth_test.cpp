@@ -135,7 +135,7 @@ TEST(random_model, opens_with_the_tensors_of_its_family) {
       });
   ASSERT_TRUE(done) << done.error().message;
   EXPECT_EQ(last, total);
-  const auto file = GgufFile::open(folder.path("m.gguf"));
+  const auto file = open_gguf(folder.path("m.gguf"));
   ASSERT_TRUE(file) << file.error().message;
   EXPECT_EQ(file->find("output.weight"), nullptr);
   EXPECT_EQ(file->find("blk.1.attn_k_norm.weight")->n_values(), 16);
@@ -202,7 +202,7 @@ TEST(random_model, llama3_scaling_is_a_tensor_of_divisors) {
   shape.n_heads = 1;
   shape.n_kv_heads = 1;
   ASSERT_TRUE(write_random_model(folder.path("m.gguf"), shape, 1));
-  const auto file = GgufFile::open(folder.path("m.gguf"));
+  const auto file = open_gguf(folder.path("m.gguf"));
   const TensorView* divisors = file->find("rope_freqs.weight");
   ASSERT_NE(divisors, nullptr);
   std::vector<float> values(32);
@@ -245,7 +245,7 @@ TEST(synth, pattern_lies_in_the_head_for_a_share_of_the_tokens) {
     shape.pattern_share = 0.8;
     const std::string path = folder.path("pattern" + std::to_string(n_embd) + ".gguf");
     ASSERT_TRUE(write_random_model(path, shape, static_cast<uint64_t>(n_embd)));
-    const auto file = GgufFile::open(path);
+    const auto file = open_gguf(path);
     ASSERT_TRUE(file);
     const TensorView* embedding = file->find("token_embd.weight");
     const TensorView* head = file->find("output.weight");

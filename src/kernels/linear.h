@@ -27,8 +27,9 @@ class LinearWeights {
   // weight: [n_out rows, n_in]. Runs on all workers of the pool; the caller is worker 0. Every
   // value keeps the exact meaning it has in the file; `rounding` is that of the activations it will
   // meet. memory: packed_bytes(weight) zeroed bytes at a multiple of 64 that outlive the result.
-  // kInvalidArgument: the tensor is not a matrix; kCorrupt: its data is not as long as its shape
-  // says; kUnsupported: n_in is not a multiple of the format's block.
+  // kInvalidArgument: the tensor is not a matrix, or its rows are not in their order; kCorrupt: its
+  // data is not as long as its shape says; kUnsupported: n_in is not a multiple of the format's
+  // block.
   static Result<LinearWeights> pack(const TensorView& weight,
                                     Rounding rounding,
                                     WorkerPool& pool,

@@ -27,6 +27,10 @@ Result<void> check_matrix(const TensorView& weight) {
                 weight.shape[2],
                 weight.shape[3]);
   }
+  if (weight.split_head_rows != 0) {
+    return fail(
+        ErrorCode::kInvalidArgument, "[pack] {}: expected rows in their order", weight.name);
+  }
   if (n_in % info.block_size != 0) {
     return fail(ErrorCode::kUnsupported,
                 "[pack] {}: rows of {} values are not a multiple of the {} values of a {} block",

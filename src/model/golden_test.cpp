@@ -34,7 +34,7 @@ class Golden : public testing::TestWithParam<std::string> {};
 TEST_P(Golden, logits_equal_the_reference) {
   const test::GoldenModel golden = test::read_golden(GetParam());
   const Buffer bytes = golden.gguf();
-  const auto file = GgufFile::parse(bytes.bytes(), GetParam());
+  const auto file = parse_gguf(bytes.bytes(), GetParam());
   ASSERT_TRUE(file) << file.error().message;
   WorkerPool pool(2);
   const auto model = Model::load(*file, {.pool = &pool});

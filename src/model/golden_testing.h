@@ -30,7 +30,7 @@ struct GoldenModel {
   std::vector<float> logits;  // [rows, vocabulary]
 
   GoldenTensor* find(const std::string& name);
-  Buffer gguf() const;  // the file, for GgufFile::parse
+  Buffer gguf() const;  // the file, for parse_gguf
 };
 
 std::vector<std::string> golden_names();

@@ -1,7 +1,7 @@
 #include "model/matrix_use.h"
 
 #include "base/check.h"
-#include "formats/gguf.h"
+#include "formats/checkpoint.h"
 #include "kernels/linear.h"
 #include "model/weights.h"
 
@@ -15,7 +15,7 @@ kernels::ActivationKind MatrixUse::activation(kernels::Isa isa) const {
   return kernels::activation_kind(isa, kernels::panel_format(tensor->dtype), rounding);
 }
 
-std::vector<MatrixUse> matrix_uses(const GgufFile& file, const ModelSpec& spec) {
+std::vector<MatrixUse> matrix_uses(const Checkpoint& file, const ModelSpec& spec) {
   const std::string_view head = spec.is_tied ? kEmbeddingName : kHeadName;
   std::vector<MatrixUse> uses;
   for (const ExpectedTensor& expected : expected_tensors(spec)) {

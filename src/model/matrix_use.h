@@ -13,7 +13,7 @@
 
 namespace millrace {
 
-class GgufFile;
+class Checkpoint;
 
 inline constexpr const char* kEmbeddingName = "token_embd.weight";
 inline constexpr const char* kHeadName = "output.weight";
@@ -31,6 +31,6 @@ struct MatrixUse {
 
 // All matrices that are packed: the embedding table only when it is the head. file: checked against
 // the spec (read_model_spec).
-std::vector<MatrixUse> matrix_uses(const GgufFile& file, const ModelSpec& spec);
+std::vector<MatrixUse> matrix_uses(const Checkpoint& file, const ModelSpec& spec);
 
 }  // namespace millrace

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "formats/gguf.h"
+#include "formats/checkpoint.h"
 #include "kernels/attention.h"
 #include "kernels/linear.h"
 #include "model/matrix_use.h"
@@ -32,7 +32,7 @@ size_t ScratchSizes::total(int n_workers) const {
   return bytes;
 }
 
-MemoryNeed memory_need(const GgufFile& file,
+MemoryNeed memory_need(const Checkpoint& file,
                        const ModelSpec& spec,
                        PageFormat format,
                        int max_tokens,

@@ -12,7 +12,7 @@
 
 namespace millrace {
 
-class GgufFile;
+class Checkpoint;
 
 // Input rows of a projection that every worker makes for itself rather than wait for another.
 inline constexpr int kMaxOwnRows = 8;
@@ -43,7 +43,7 @@ struct MemoryNeed {
 };
 
 // file: checked against the spec (read_model_spec). max_tokens: of one step.
-MemoryNeed memory_need(const GgufFile& file,
+MemoryNeed memory_need(const Checkpoint& file,
                        const ModelSpec& spec,
                        PageFormat format,
                        int max_tokens,

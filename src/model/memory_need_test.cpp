@@ -25,7 +25,7 @@ class MemoryNeedTest : public testing::Test {
   void expect_equal(const ModelShape& shape, int n_workers, int max_tokens) {
     SCOPED_TRACE(shape.architecture + " " + dtype_info(shape.dtype).name);
     ASSERT_TRUE(write_random_model(path_.string(), shape, 1));
-    const auto file = GgufFile::open(path_.string());
+    const auto file = open_gguf(path_.string());
     ASSERT_TRUE(file) << file.error().message;
     const auto spec = read_model_spec(*file);
     ASSERT_TRUE(spec) << spec.error().message;
@@ -80,7 +80,7 @@ TEST_F(MemoryNeedTest, weights_take_what_they_take_in_the_file) {
     shape.n_ff = 512;
     shape.dtype = dtype;
     ASSERT_TRUE(write_random_model(path_.string(), shape, 1));
-    const auto file = GgufFile::open(path_.string());
+    const auto file = open_gguf(path_.string());
     ASSERT_TRUE(file);
     const auto spec = read_model_spec(*file);
     size_t file_bytes = 0;

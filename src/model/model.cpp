@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "formats/gguf.h"
+#include "formats/checkpoint.h"
 #include "model/forward_pass.h"
 #include "model/memory_need.h"
 #include "model/weights.h"
@@ -22,7 +22,7 @@ struct Model::State {
 Model::Model() : state_(std::make_unique<State>()) {}
 Model::~Model() = default;
 
-Result<std::unique_ptr<Model>> Model::load(const GgufFile& file, const LoadOptions& options) {
+Result<std::unique_ptr<Model>> Model::load(const Checkpoint& file, const LoadOptions& options) {
   MR_CHECK(options.pool != nullptr, "[model] a worker pool is required");
   if (options.max_batch_tokens < 1 || options.max_batch_tokens > kMaxBatchTokens) {
     return fail(ErrorCode::kInvalidArgument,

@@ -18,7 +18,7 @@
 
 namespace millrace {
 
-class GgufFile;
+class Checkpoint;
 class WorkerPool;
 
 // Consecutive tokens of one sequence: a prefill chunk, one decoded token, or drafts to verify.
@@ -54,7 +54,7 @@ class Model {
   // back while loading. Errors: as read_model_spec, page_format and LinearWeights::pack;
   // kInvalidArgument: max_batch_tokens is not 1 .. kMaxBatchTokens; kCorrupt: a norm, bias or
   // factor is no number that can be used; kResourceExhausted: no memory for weights or scratch.
-  static Result<std::unique_ptr<Model>> load(const GgufFile& file, const LoadOptions& options);
+  static Result<std::unique_ptr<Model>> load(const Checkpoint& file, const LoadOptions& options);
   ~Model();
 
   const ModelSpec& spec() const;

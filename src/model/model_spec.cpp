@@ -8,7 +8,7 @@
 
 #include <fmt/ranges.h>
 
-#include "formats/gguf.h"
+#include "formats/checkpoint.h"
 
 namespace millrace {
 namespace {
@@ -85,7 +85,7 @@ constexpr int64_t kMaxHeadDim = 512;
 
 class SpecReader {
  public:
-  explicit SpecReader(const GgufFile& file) : file_(file), metadata_(file.metadata()) {}
+  explicit SpecReader(const Checkpoint& file) : file_(file), metadata_(file.metadata()) {}
 
   Result<ModelSpec> read() {
     if (auto done = read_family(); !done) return propagate(done);
@@ -283,13 +283,17 @@ class SpecReader {
   Result<void> read_vocabulary() {
     const TensorView* embedding = file_.find("token_embd.weight");
     if (embedding == nullptr) {
-      return fail(ErrorCode::kCorrupt, "[model] {}: no tensor token_embd.weight", file_.name());
+      return fail(ErrorCode::kCorrupt,
+                  "[model] {}: no tensor {}",
+                  file_.name(),
+                  file_.name_in_file("token_embd.weight"));
     }
     const int64_t n_vocab = embedding->shape[1];
     if (n_vocab < 1 || n_vocab > kMaxVocab) {
       return fail(ErrorCode::kCorrupt,
-                  "[model] {}: token_embd.weight has {} rows, expected 1 to {}",
+                  "[model] {}: {} has {} rows, expected 1 to {}",
                   file_.name(),
+                  file_.name_in_file("token_embd.weight"),
                   n_vocab,
                   kMaxVocab);
     }
@@ -367,7 +371,7 @@ class SpecReader {
         return fail(ErrorCode::kCorrupt,
                     "[model] {}: no tensor {}, expected [{}, {}]",
                     file_.name(),
-                    expected.name,
+                    file_.name_in_file(expected.name),
                     expected.n_in,
                     expected.n_out);
       }
@@ -376,7 +380,7 @@ class SpecReader {
         return fail(ErrorCode::kCorrupt,
                     "[model] {}: tensor {} is [{}], expected [{}, {}]",
                     file_.name(),
-                    expected.name,
+                    file_.name_in_file(expected.name),
                     fmt::join(std::span(tensor->shape).first(size_t(tensor->n_dims)), ", "),
                     expected.n_in,
                     expected.n_out);
@@ -388,7 +392,7 @@ class SpecReader {
         return fail(ErrorCode::kUnsupported,
                     "[model] {}: tensor {} [{}] is not used by the {} decoder with {} layers",
                     file_.name(),
-                    tensor.name,
+                    file_.name_in_file(tensor.name),
                     fmt::join(std::span(tensor.shape).first(size_t(tensor.n_dims)), ", "),
                     spec_.architecture,
                     spec_.n_layers);
@@ -397,7 +401,7 @@ class SpecReader {
     return {};
   }
 
-  const GgufFile& file_;
+  const Checkpoint& file_;
   const GgufMetadata& metadata_;
   const Traits* traits_ = nullptr;
   ModelSpec spec_;
@@ -445,7 +449,7 @@ std::vector<ExpectedTensor> expected_tensors(const ModelSpec& spec) {
   return tensors;
 }
 
-Result<ModelSpec> read_model_spec(const GgufFile& file) {
+Result<ModelSpec> read_model_spec(const Checkpoint& file) {
   return SpecReader(file).read();
 }
 

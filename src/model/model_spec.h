@@ -1,6 +1,6 @@
 #pragma once
-// What the decoder needs to know about a model, read once from GGUF metadata. Plain data, any
-// thread.
+// What the decoder needs to know about a model, read once from the metadata of a checkpoint. Plain
+// data, any thread.
 
 #include <cstdint>
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace millrace {
 
-class GgufFile;
+class Checkpoint;
 
 // Which two values of a head one rotation turns.
 enum class RotaryStyle : uint8_t {
@@ -59,7 +59,7 @@ struct ModelSpec {
 // Reads the metadata and checks that the tensors are exactly those the decoder uses, each with the
 // shape it expects. Errors: kUnsupported names the architecture or feature (and lists the known
 // ones), kCorrupt names a missing, misshaped or unexpected tensor with both shapes, or a bad value.
-Result<ModelSpec> read_model_spec(const GgufFile& file);
+Result<ModelSpec> read_model_spec(const Checkpoint& file);
 
 // "llama", "qwen2", ...
 std::vector<std::string> known_architectures();

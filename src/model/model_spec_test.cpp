@@ -19,7 +19,7 @@ Result<ModelSpec> spec_of(const std::string& golden,
   test::GoldenModel model = test::read_golden(golden);
   if (change) change(model);
   const Buffer bytes = model.gguf();
-  const auto file = GgufFile::parse(bytes.bytes(), "test.gguf");
+  const auto file = parse_gguf(bytes.bytes(), "test.gguf");
   if (!file) return propagate(file);
   return read_model_spec(*file);
 }

@@ -23,9 +23,9 @@ class Session {
  public:
   Session(const std::string& golden, int n_threads, int n_sequences = 4)
       : pool_(n_threads), bytes_(test::read_golden(golden).gguf()) {
-    auto file = GgufFile::parse(bytes_.bytes(), golden);
+    auto file = parse_gguf(bytes_.bytes(), golden);
     EXPECT_TRUE(file);
-    file_ = std::make_unique<GgufFile>(*std::move(file));
+    file_ = std::make_unique<Checkpoint>(*std::move(file));
     auto model = Model::load(*file_, {.pool = &pool_, .max_batch_tokens = kMaxBatch});
     EXPECT_TRUE(model) << model.error().message;
     model_ = *std::move(model);
@@ -89,7 +89,7 @@ class Session {
 
   WorkerPool pool_;
   Buffer bytes_;
-  std::unique_ptr<GgufFile> file_;
+  std::unique_ptr<Checkpoint> file_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<KvMemory> kv_;
   std::vector<std::vector<BlockId>> tables_;
@@ -187,7 +187,7 @@ TEST(Model, refuses_weights_that_are_not_numbers) {
   const float nan = std::nanf("");
   std::memcpy(golden.find("blk.1.ffn_norm.weight")->bytes.data() + 8, &nan, 4);
   const Buffer bytes = golden.gguf();
-  const auto file = GgufFile::parse(bytes.bytes(), "nan.gguf");
+  const auto file = parse_gguf(bytes.bytes(), "nan.gguf");
   ASSERT_TRUE(file);
   WorkerPool pool(1);
   const auto model = Model::load(*file, {.pool = &pool});
@@ -197,7 +197,7 @@ TEST(Model, refuses_weights_that_are_not_numbers) {
 
 TEST(Model, reports_progress_up_to_the_whole_file_and_counts_its_memory) {
   const Buffer bytes = test::read_golden("llama2").gguf();
-  const auto file = GgufFile::parse(bytes.bytes(), "llama2");
+  const auto file = parse_gguf(bytes.bytes(), "llama2");
   ASSERT_TRUE(file);
   WorkerPool pool(1);
   int64_t last = 0, total = 0;

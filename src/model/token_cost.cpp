@@ -6,7 +6,7 @@
 
 namespace millrace {
 
-TokenCost token_cost(const GgufFile& file,
+TokenCost token_cost(const Checkpoint& file,
                      const ModelSpec& spec,
                      PageFormat format,
                      kernels::Isa isa) {

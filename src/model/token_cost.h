@@ -11,7 +11,7 @@
 
 namespace millrace {
 
-class GgufFile;
+class Checkpoint;
 
 struct TokenCost {
   std::array<double, kernels::kDotKinds> layer_macs{};  // multiply-adds of a token, by DotKind
@@ -23,7 +23,7 @@ struct TokenCost {
 };
 
 // file: checked against the spec (read_model_spec).
-TokenCost token_cost(const GgufFile& file,
+TokenCost token_cost(const Checkpoint& file,
                      const ModelSpec& spec,
                      PageFormat format,
                      kernels::Isa isa);

@@ -24,7 +24,7 @@ class TokenCostTest : public testing::Test {
 
   TokenCost cost_of(const ModelShape& shape, kernels::Isa isa) {
     EXPECT_TRUE(write_random_model(path_.string(), shape, 1));
-    const auto file = GgufFile::open(path_.string());
+    const auto file = open_gguf(path_.string());
     EXPECT_TRUE(file) << file.error().message;
     const auto spec = read_model_spec(*file);
     EXPECT_TRUE(spec) << spec.error().message;

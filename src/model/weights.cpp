@@ -4,11 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <string>
 #include <utility>
 
 #include "base/check.h"
-#include "formats/gguf.h"
+#include "formats/checkpoint.h"
 #include "model/matrix_use.h"
 
 namespace millrace {
@@ -20,7 +21,7 @@ namespace {
 class Loader {
  public:
   // panels: for all matrices, one after the other.
-  Loader(const GgufFile& file,
+  Loader(const Checkpoint& file,
          WorkerPool& pool,
          Buffer& panels,
          const std::function<void(int64_t, int64_t)>& progress)
@@ -40,7 +41,7 @@ class Loader {
       return fail(ErrorCode::kCorrupt,
                   "[model] {}: tensor {} holds {} at {}",
                   file_.name(),
-                  name,
+                  file_.name_in_file(name),
                   *bad,
                   bad - values.begin());
     }
@@ -53,7 +54,9 @@ class Loader {
     std::byte* memory = panels_.data() + n_taken_;
     n_taken_ += kernels::packed_bytes(tensor);
     MR_CHECK(n_taken_ <= panels_.size(), "{} is not in matrix_uses", name);
-    auto packed = kernels::LinearWeights::pack(tensor, rounding_of(name), pool_, memory);
+    const auto ordered = in_order(tensor);
+    if (!ordered) return propagate(ordered);
+    auto packed = kernels::LinearWeights::pack(*ordered, rounding_of(name), pool_, memory);
     if (!packed) return propagate(packed);
     weights = *std::move(packed);
     report(tensor);
@@ -67,15 +70,41 @@ class Loader {
   }
 
  private:
+  // The tensor with its rows where they belong: a copy, until the next call, where the file has
+  // them otherwise.
+  Result<TensorView> in_order(const TensorView& tensor) {
+    if (tensor.split_head_rows == 0) return tensor;
+    if (ordered_rows_.size() < tensor.data.size()) {
+      auto memory = Buffer::try_allocate(tensor.data.size());
+      if (!memory) {
+        return fail(memory.error().code, "[model] {}: {}", file_.name(), memory.error().message);
+      }
+      ordered_rows_ = *std::move(memory);
+    }
+    const auto row_bytes = static_cast<size_t>(tensor.row_bytes());
+    pool_.run([&](int worker) {
+      const Range own = share(tensor.n_rows(), worker, pool_.size());
+      for (int64_t r = own.begin; r < own.end; ++r) {
+        std::memcpy(
+            ordered_rows_.data() + static_cast<size_t>(r) * row_bytes, tensor.row(r), row_bytes);
+      }
+    });
+    TensorView ordered = tensor;
+    ordered.data = ordered_rows_.bytes().first(tensor.data.size());
+    ordered.split_head_rows = 0;
+    return ordered;
+  }
+
   void report(const TensorView& tensor) {
     done_ += static_cast<int64_t>(tensor.data.size());
     if (progress_) progress_(done_, total_);
   }
 
-  const GgufFile& file_;
+  const Checkpoint& file_;
   WorkerPool& pool_;
   Buffer& panels_;
   size_t n_taken_ = 0;  // bytes of panels_
+  Buffer ordered_rows_;
   const std::function<void(int64_t, int64_t)>& progress_;
   int64_t done_ = 0;
   int64_t total_ = 0;
@@ -121,7 +150,7 @@ Result<LayerWeights> load_layer(Loader& loader, const ModelSpec& spec, int index
 
 }  // namespace
 
-Result<Weights> load_weights(const GgufFile& file,
+Result<Weights> load_weights(const Checkpoint& file,
                              const ModelSpec& spec,
                              WorkerPool& pool,
                              const std::function<void(int64_t, int64_t)>& progress) {
@@ -193,14 +222,14 @@ size_t weight_bytes(const Weights& weights, const ModelSpec& spec) {
   return bytes + n_floats * sizeof(float);
 }
 
-KvType default_kv_type(const GgufFile& file) {
+KvType default_kv_type(const Checkpoint& file) {
   const bool is_wide = std::ranges::all_of(file.tensors(), [](const TensorView& tensor) {
     return tensor.n_dims < 2 || tensor.dtype == DType::kF32 || tensor.dtype == DType::kF16;
   });
   return is_wide ? KvType::kF32 : KvType::kBF16;
 }
 
-Result<PageFormat> page_format(const GgufFile& file,
+Result<PageFormat> page_format(const Checkpoint& file,
                                const ModelSpec& spec,
                                std::optional<KvType> asked) {
   const PageFormat format{asked.value_or(default_kv_type(file)), spec.head_dim};

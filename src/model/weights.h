@@ -18,7 +18,7 @@
 
 namespace millrace {
 
-class GgufFile;
+class Checkpoint;
 
 struct LayerWeights {
   std::vector<float> attn_norm;  // [n_embd]
@@ -49,7 +49,7 @@ struct Weights {
 
 // The file has been checked against the spec (read_model_spec). Packs on the pool and gives the
 // file's pages back layer by layer. progress and errors: as Model::load.
-Result<Weights> load_weights(const GgufFile& file,
+Result<Weights> load_weights(const Checkpoint& file,
                              const ModelSpec& spec,
                              WorkerPool& pool,
                              const std::function<void(int64_t, int64_t)>& progress);
@@ -65,11 +65,11 @@ size_t weight_bytes(const Weights& weights, const ModelSpec& spec);
 
 // F32 when every matrix of the file is F32 or F16, whose error BF16 pages would dominate; else
 // BF16.
-KvType default_kv_type(const GgufFile& file);
+KvType default_kv_type(const Checkpoint& file);
 
 // The pages that keep a model's KV; asked: absent for default_kv_type. kUnsupported: int8 for heads
 // of more than kMaxInt8HeadDim.
-Result<PageFormat> page_format(const GgufFile& file,
+Result<PageFormat> page_format(const Checkpoint& file,
                                const ModelSpec& spec,
                                std::optional<KvType> asked);
 

@@ -12,14 +12,18 @@ void decode_f32(const void* blocks, float* values, int64_t n) {
   std::memcpy(values, blocks, static_cast<size_t>(n) * sizeof(float));
 }
 
+static uint16_t load_half(const void* halves, int64_t i) {
+  uint16_t half;
+  std::memcpy(&half, static_cast<const char*>(halves) + 2 * i, sizeof(half));
+  return half;
+}
+
 void decode_f16(const void* blocks, float* values, int64_t n) {
-  const auto* halves = static_cast<const uint16_t*>(blocks);
-  for (int64_t i = 0; i < n; ++i) values[i] = f16_to_f32(halves[i]);
+  for (int64_t i = 0; i < n; ++i) values[i] = f16_to_f32(load_half(blocks, i));
 }
 
 void decode_bf16(const void* blocks, float* values, int64_t n) {
-  const auto* halves = static_cast<const uint16_t*>(blocks);
-  for (int64_t i = 0; i < n; ++i) values[i] = bf16_to_f32(halves[i]);
+  for (int64_t i = 0; i < n; ++i) values[i] = bf16_to_f32(load_half(blocks, i));
 }
 
 void decode_q4_0(const void* blocks, float* values, int64_t n) {

@@ -33,7 +33,8 @@ struct DTypeInfo {
   uint32_t file_type;  // the number of general.file_type when most tensors have this type
   int block_size;      // values
   int block_bytes;
-  // n is a multiple of block_size; blocks is aligned as its struct in blocks.h.
+  // n is a multiple of block_size; blocks is aligned as its struct in blocks.h, or at all for F32,
+  // F16 and BF16.
   void (*decode)(const void* blocks, float* values, int64_t n);
   // Any input is accepted; a NaN becomes 0 in the quantised types. Null: cannot be encoded.
   void (*encode)(const float* values, void* blocks, int64_t n);

@@ -253,14 +253,17 @@ Result<void> read_config(std::string_view text, TokenizerSpec& spec) {
   return {};
 }
 
-Result<void> read_generation_config(std::string_view text, std::vector<TokenId>& declared) {
+// "eos_token_id": a number or a list of numbers.
+Result<void> read_declared_ends(std::string_view text,
+                                const char* file,
+                                std::vector<TokenId>& declared) {
   dom::parser parser;
   dom::element config, eos;
   if (text.empty()) {
     return {};
   }
   if (parser.parse(text.data(), text.size()).get(config) != simdjson::SUCCESS) {
-    return fail(ErrorCode::kCorrupt, "[generation_config.json] is not JSON");
+    return fail(ErrorCode::kCorrupt, "[{}] is not JSON", file);
   }
   if (config["eos_token_id"].get(eos) != simdjson::SUCCESS) {
     return {};
@@ -291,7 +294,8 @@ Result<std::string> read_file(const std::filesystem::path& path) {
 
 Result<TokenizerSpec> parse_tokenizer_json(std::string_view tokenizer_json,
                                            std::string_view tokenizer_config,
-                                           std::string_view generation_config) {
+                                           std::string_view generation_config,
+                                           std::string_view model_config) {
   dom::parser parser;
   dom::element document;
   const simdjson::error_code error =
@@ -312,9 +316,15 @@ Result<TokenizerSpec> parse_tokenizer_json(std::string_view tokenizer_json,
   if (!config) {
     return propagate(config);
   }
-  const Result<void> generation = read_generation_config(generation_config, declared);
-  if (!generation) {
-    return propagate(generation);
+  for (const auto& [text, file] : {std::pair(generation_config, "generation_config.json"),
+                                   std::pair(model_config, "config.json")}) {
+    const Result<void> read = read_declared_ends(text, file, declared);
+    if (!read) {
+      return propagate(read);
+    }
+    if (std::any_of(declared.begin(), declared.end(), [](TokenId id) { return id >= 0; })) {
+      break;
+    }
   }
   declared.push_back(spec.eos);
   std::erase_if(declared,
@@ -336,8 +346,10 @@ Result<TokenizerSpec> load_tokenizer_json(const std::string& path) {
   const auto optional_file = [&](const char* name) {
     return read_file(file.parent_path() / name).value_or(std::string());
   };
-  Result<TokenizerSpec> spec = parse_tokenizer_json(
-      *tokenizer, optional_file("tokenizer_config.json"), optional_file("generation_config.json"));
+  Result<TokenizerSpec> spec = parse_tokenizer_json(*tokenizer,
+                                                    optional_file("tokenizer_config.json"),
+                                                    optional_file("generation_config.json"),
+                                                    optional_file("config.json"));
   if (!spec) {
     return fail(spec.error().code, "{}: {}", file.string(), spec.error().message);
   }

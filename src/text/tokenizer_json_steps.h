@@ -1,6 +1,6 @@
 #pragma once
 // The normalizer, pre_tokenizer, post_processor and decoder of a tokenizer.json. simdjson is known
-// to this header and tokenizer_json*.cpp; nobody else includes it. Any thread.
+// to this header and tokenizer_json*.cpp; nobody else in this module includes it. Any thread.
 
 #include <simdjson.h>
 

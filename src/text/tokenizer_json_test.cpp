@@ -106,6 +106,23 @@ TEST(TokenizerJson, configuration_names_special_tokens_and_may_hold_numbers_of_a
   EXPECT_EQ(spec->end_of_generation, (std::vector<TokenId>{3, 4}));
 }
 
+TEST(TokenizerJson, config_json_names_what_ends_an_answer_where_generation_config_does_not) {
+  const auto ends = [](const char* generation, const char* model) {
+    const auto spec = parse_tokenizer_json(document(), "", generation, model);
+    EXPECT_TRUE(spec) << spec.error().message;
+    return spec->end_of_generation;
+  };
+  const std::vector<TokenId> none = ends("", "");
+  EXPECT_EQ(none, std::vector<TokenId>{3});  // "<|end|>", by its spelling
+  EXPECT_EQ(ends("", R"({"eos_token_id":1})"), (std::vector<TokenId>{1, 3}));
+  EXPECT_EQ(ends(R"({"eos_token_id":[2]})", R"({"eos_token_id":1})"), (std::vector<TokenId>{2, 3}));
+  EXPECT_EQ(ends(R"({"eos_token_id":null})", R"({"eos_token_id":[0,1]})"),
+            (std::vector<TokenId>{0, 1, 3}));
+  const auto damaged = parse_tokenizer_json(document(), "", "", "{");
+  ASSERT_FALSE(damaged);
+  EXPECT_NE(damaged.error().message.find("[config.json]"), std::string::npos);
+}
+
 TEST(TokenizerJson, add_bos_token_false_takes_the_template_s_bos_away) {
   const std::string json =
       document("post_processor",

@@ -5,6 +5,7 @@
 #   commands.sh MILLRACE
 set -euo pipefail
 millrace=$(realpath "$1")
+here=$(realpath "$(dirname "$0")")
 work=$(mktemp -d)
 server=  # runs, and ends with this script
 trap '[ -z "$server" ] || kill "$server"; rm -rf "$work"' EXIT
@@ -96,6 +97,60 @@ grep -q 'part.gguf was not written' err || fail "a stopped synth: $(cat err)"
 [ ! -e part.gguf ] && [ ! -e part.gguf.part ] || fail "a stopped synth left a file"
 head -c 1000 "$millrace" >garbage.gguf
 expect_error 'garbage.gguf' inspect garbage.gguf
+
+# A folder of Hugging Face's, with a full stop in its name.
+/usr/bin/python3 "$here/tiny_folder.py" Tiny-0.1B
+expect_error 'did you mean Tiny-0.1B?' inspect Tiny-0.1
+expect_error 'did you mean millrace run Tiny-0.1B?' Tiny-0.1B
+"$millrace" inspect Tiny-0.1B/ >out || fail "inspect of a folder"
+grep -q '^Tiny-0.1B: safetensors, 1 file, ' out || fail "inspect of a folder: $(cat out)"
+"$millrace" inspect Tiny-0.1B --json >inspect.json || fail "inspect --json of a folder"
+/usr/bin/python3 - <<'PYTHON' || fail "inspect --json of a folder"
+import json
+model = json.load(open("inspect.json"))
+assert (model["name"], model["format"], model["files"]) == ("Tiny-0.1B", "safetensors", 1)
+assert "version" not in model and model["has_chat_template"] and model["fits_memory"]
+assert model["metadata"]["general.architecture"] == "llama" and model["shape"]["vocabulary"] == 257
+PYTHON
+for model in Tiny-0.1B Tiny-0.1B/config.json; do
+  "$millrace" run "$model" -p "Hello." -n 12 -t 1 --seed 1 --ignore-eos --json >out || fail "run $model"
+  /usr/bin/python3 -c 'import json; print(json.load(open("out"))["tokens"])' >"tokens.${model##*/}"
+done
+cmp tokens.Tiny-0.1B tokens.config.json || fail "a folder and its config.json give other tokens"
+"$millrace" serve Tiny-0.1B --port 0 --port-file port -t 1 2>log &
+server=$!
+for _ in $(seq 200); do [ -s port ] && break; sleep 0.05; done
+/usr/bin/python3 - <<'PYTHON' || fail "serve of a folder: $(cat log)"
+import json, time, urllib.error, urllib.request
+def ask(path, body=None):
+    url = f"http://127.0.0.1:{open('port').read().split(':')[-1].strip()}{path}"
+    data = None if body is None else json.dumps(body).encode()
+    for _ in range(200):
+        try:
+            return json.load(urllib.request.urlopen(urllib.request.Request(url, data), timeout=30))
+        except urllib.error.HTTPError as error:
+            if error.code != 503:
+                raise
+            time.sleep(0.05)
+    raise SystemExit("the server does not become ready")
+message = {"role": "user", "content": "Hello."}
+answer = ask("/v1/chat/completions", {"model": "Tiny-0.1B", "messages": [message], "max_tokens": 3})
+assert answer["model"] == "Tiny-0.1B", answer
+assert answer["usage"]["prompt_tokens"] == len("user: Hello.") + 1, answer
+assert ask("/v1/models")["data"][0]["id"] == "Tiny-0.1B"
+PYTHON
+kill -TERM $server
+wait $server || fail "serve of a folder: status $?: $(cat log)"
+server=
+rm port
+mv Tiny-0.1B/tokenizer.json tokenizer.json
+expect_error 'Tiny-0.1B has no tokenizer.json' run Tiny-0.1B -p hi
+mv tokenizer.json Tiny-0.1B/
+truncate -s -1 Tiny-0.1B/model.safetensors
+expect_error 'Tiny-0.1B/model.safetensors is truncated' serve Tiny-0.1B
+rm Tiny-0.1B/model.safetensors
+expect_error 'has neither model.safetensors nor model.safetensors.index.json' inspect Tiny-0.1B
+rm -r Tiny-0.1B
 
 expect_error 'needs --trace FILE' simulate
 expect_error 'trace missing.jsonl: No such file' simulate --trace missing.jsonl

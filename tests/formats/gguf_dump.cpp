@@ -51,7 +51,7 @@ std::string value_text(const GgufMetadata& metadata, const GgufEntry& entry) {
 }
 
 int dump(const std::string& path) {
-  const auto file = GgufFile::open(path);
+  const auto file = open_gguf(path);
   if (!file) {
     fmt::print(stderr, "{}\n", file.error().message);
     return 1;

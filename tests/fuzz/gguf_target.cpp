@@ -44,7 +44,7 @@ Result<void> exercise_gguf(std::span<const std::byte> bytes) {
   // A copy of exactly the right size, so that AddressSanitizer sees the first byte behind it.
   const std::unique_ptr<std::byte[]> copy(new std::byte[bytes.size()]);
   std::copy(bytes.begin(), bytes.end(), copy.get());
-  const auto file = GgufFile::parse({copy.get(), bytes.size()}, "fuzz.gguf");
+  const auto file = parse_gguf({copy.get(), bytes.size()}, "fuzz.gguf");
   if (!file) return propagate(file);
   for (const GgufEntry& entry : file->metadata().entries()) {
     read_entry(file->metadata(), entry.key);

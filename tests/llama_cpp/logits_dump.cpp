@@ -31,7 +31,7 @@ int dump(const char* path,
          size_t chunk,
          const std::string& kv_name,
          std::vector<TokenId> ids) {
-  const auto file = GgufFile::open(path);
+  const auto file = open_gguf(path);
   if (!file) return fail_with(file.error());
   WorkerPool pool(n_threads);
   LoadOptions options{.pool = &pool, .max_batch_tokens = int(chunk)};

@@ -16,7 +16,7 @@ namespace millrace {
 
 Result<Digest256> redis_namespace(const Engine& engine, const std::atomic<bool>& is_stopping) {
   constexpr size_t kPiece = 16 << 20;
-  const GgufFile& file = *engine.files().gguf;
+  const Checkpoint& file = *engine.files().checkpoint;
   const auto program = MappedFile::open("/proc/self/exe");
   if (!program) {
     return propagate(program);
