@@ -1,8 +1,8 @@
 #pragma once
-// The one way into Asio and Beast, private to http_server.cpp, http_connection.cpp,
-// http_message.cpp and asio_impl.cpp: what is no template is compiled once, in asio_impl.cpp. Seen
-// without these definitions, Boost would be compiled a second time, inline, and its error
-// categories would exist twice and differ.
+// The one way into Asio and Beast, private to http_server.cpp, http_connection.cpp and its
+// refusals, http_message.cpp and asio_impl.cpp: what is no template is compiled once, in
+// asio_impl.cpp. Seen without these definitions, Boost would be compiled a second time, inline, and
+// its error categories would exist twice and differ.
 
 #if defined(BOOST_ASIO_DETAIL_CONFIG_HPP) || defined(BOOST_BEAST_CORE_DETAIL_CONFIG_HPP)
 #error "nothing of Asio or Beast may be included before server/asio.h"

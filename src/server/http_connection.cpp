@@ -21,15 +21,12 @@ constexpr size_t kReadBytes = 64 * 1024;
 // What a client may send behind a request that is being answered. More is dropped, and the
 // connection closed after the answer.
 constexpr size_t kPipelinedBytes = 64 * 1024;
-// What a refused request may still send before its connection is closed instead of drained.
-constexpr size_t kDrainBytes = 64 * 1024;
 constexpr std::chrono::milliseconds kLinger{2'000};
-// Refused connections that may stay open for so long; more are closed at once.
-constexpr int kMaxLingering = 32;
 // After a body of this size what it has left in the allocator goes back to the system.
 constexpr size_t kTrimBytes = size_t{1} << 20;
 constexpr std::string_view kTooManyBodies =
     "too many large bodies are being read at once: try again later";
+constexpr std::string_view kInternalError = "internal error";
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 // After this time of silence a peer is asked whether it is still there: one that vanished without a
 // word, or that went away half-closed, is noticed within a minute however long its answer takes.
@@ -47,32 +44,8 @@ void enable_keepalive(int descriptor) {
   set(IPPROTO_TCP, TCP_KEEPCNT, kKeepaliveProbes);
 }
 
-HttpResponse guarded_refusal(const HttpHandler& handler,
-                             int status,
-                             std::string_view reason,
-                             const HttpRequest* head) {
-  HttpResponse response = handler.refuse(status, reason, head);
-  response.status = status;
-  return response;
-}
-
-int status_of_parse_error(const SystemError& error) {
-  if (error == http::error::body_limit) {
-    return 413;
-  }
-  return error == http::error::header_limit ? 431 : 400;
-}
-
-std::string reason_of_parse_error(const SystemError& error, const HttpServerOptions& options) {
-  switch (status_of_parse_error(error)) {
-    case 413:
-      return fmt::format("the body is larger than {} bytes, the limit of this server",
-                         options.max_body_bytes);
-    case 431:
-      return fmt::format("the headers are larger than {} bytes", options.max_header_bytes);
-    default:
-      return fmt::format("not an HTTP/1.1 request: {}", error.message());
-  }
+HttpRequest without_body(const HttpRequest& request) {
+  return {request.method, request.path, request.query, request.headers, "", request.received};
 }
 
 }  // namespace
@@ -110,14 +83,6 @@ asio::awaitable<void> HttpConnection::run() {
     co_await close();
   } catch (const std::exception& error) {
     log_error("[http] connection dropped: {}", error.what());
-  }
-}
-
-asio::awaitable<void> HttpConnection::run_refused() {
-  has_unread_input_ = true;
-  co_await refuse(503, "too many connections", nullptr);
-  if (shared_.n_refused.load() <= kMaxLingering) {
-    co_await close();
   }
 }
 
@@ -207,8 +172,7 @@ asio::awaitable<bool> HttpConnection::read_head(Parser& parser) {
       error = http::error::header_limit;
     }
     if (error && error != http::error::need_more) {
-      co_return co_await refuse_head(
-          parser, status_of_parse_error(error), reason_of_parse_error(error, shared_.options));
+      co_return co_await refuse_head(parser, error);
     }
     if (!co_await fill()) {
       if (is_timed_out_) {
@@ -225,30 +189,9 @@ asio::awaitable<bool> HttpConnection::read_head(Parser& parser) {
     error = http::error::header_limit;
   }
   if (error && error != http::error::need_more) {  // or a Content-Length above the limit
-    co_return co_await refuse_head(
-        parser, status_of_parse_error(error), reason_of_parse_error(error, shared_.options));
+    co_return co_await refuse_head(parser, error);
   }
   co_return true;
-}
-
-// Headers that are not whole, or wrong: what is known of them decides how they are answered. The
-// connection is to be closed, here and below.
-asio::awaitable<bool> HttpConnection::refuse_head(const Parser& parser,
-                                                  int status,
-                                                  std::string_view reason) {
-  has_unread_input_ = true;
-  is_head_request_ = parser.get().method() == http::verb::head;
-  const auto head = to_request(parser.get());
-  co_await refuse(status, reason, head ? &*head : nullptr);
-  co_return false;
-}
-
-asio::awaitable<bool> HttpConnection::refuse_body(const HttpRequest& head,
-                                                  int status,
-                                                  std::string_view reason) {
-  has_unread_input_ = true;
-  co_await refuse(status, reason, &head);
-  co_return false;
 }
 
 // Some clients end a body with a line end that belongs to nothing (RFC 9112, 2.2).
@@ -270,8 +213,7 @@ asio::awaitable<bool> HttpConnection::read_body(Parser& parser,
     const size_t used = parser.put(buffer_.data(), error);
     buffer_.consume(used);
     if (error && error != http::error::need_more) {
-      co_return co_await refuse_body(
-          head, status_of_parse_error(error), reason_of_parse_error(error, shared_.options));
+      co_return co_await refuse_body(head, error);
     }
     // The parser reserves a declared length, which takes no memory until bytes are written there.
     const std::string& body = parser.get().body();
@@ -293,35 +235,18 @@ asio::awaitable<bool> HttpConnection::read_body(Parser& parser,
   co_return true;
 }
 
-// A small body is read and dropped so that the connection can go on; else it is closed.
-asio::awaitable<bool> HttpConnection::answer_refusal(Parser& parser,
-                                                     const HttpRequest& head,
-                                                     const HttpResponse& response) {
-  if (!parser.is_done()) {
-    const auto length = parser.content_length();
-    const bool is_small = length && *length <= kDrainBytes;
-    if (is_small && parser.get().find(http::field::expect) == parser.get().end()) {
-      BodyBudget::Share share(shared_.bodies);
-      if (!co_await read_body(parser, head, share)) {
-        co_return false;
-      }
-    } else {
-      has_unread_input_ = true;
-      keeps_alive_ = false;
-    }
-  }
-  co_return co_await write_response(response) && keeps_alive_;
-}
-
 asio::awaitable<bool> HttpConnection::handle(HttpRequest request, BodyBudget::Share share) {
   slot_ = std::make_shared<ConnectionWakeQueue::Slot>();
   slot_->target = this;
   is_woken_ = false;
   is_client_gone_ = false;
   is_probe_due_ = false;
+  has_begun_answer_ = false;
   bool is_open = false;
+  bool has_failed = false;
+  const auto head = std::make_shared<const HttpRequest>(without_body(request));
   try {
-    Reply reply = co_await call_handler(std::move(request), std::move(share));
+    Reply reply = co_await call_handler(std::move(request), head, std::move(share));
     while (reply.decide) {
       is_woken_ = false;
       if (auto decided = reply.decide()) {
@@ -337,21 +262,30 @@ asio::awaitable<bool> HttpConnection::handle(HttpRequest request, BodyBudget::Sh
     }
   } catch (const std::exception& error) {
     log_error("[http] handler failed: {}", error.what());
-    is_open = false;
+    has_failed = true;
   }
   slot_->target = nullptr;
   slot_.reset();
+  if (has_failed) {
+    stop_watching();
+    if (!has_begun_answer_ && !is_client_gone_) {
+      co_await refuse(500, kInternalError, head.get());
+    }
+    co_return false;
+  }
   co_return is_open;
 }
 
-asio::awaitable<Reply> HttpConnection::call_handler(HttpRequest request, BodyBudget::Share share) {
+asio::awaitable<Reply> HttpConnection::call_handler(HttpRequest request,
+                                                    std::shared_ptr<const HttpRequest> head,
+                                                    BodyBudget::Share share) {
   const Waker wake = [queue = thread_.wakes, slot = slot_] { queue->push(slot); };
-  const auto call = [&handler = shared_.handler, wake](HttpRequest moved) {
+  const auto call = [&handler = shared_.handler, head, wake](HttpRequest moved) {
     try {
       return handler.handle(std::move(moved), wake);
     } catch (const std::exception& error) {
       log_error("[http] handler failed: {}", error.what());
-      return Reply{guarded_refusal(handler, 500, "internal error", nullptr), nullptr, false};
+      return Reply{refusal(handler, 500, kInternalError, head.get()), nullptr, false};
     }
   };
   if (request.body.size() < shared_.options.large_body_bytes) {
@@ -392,6 +326,7 @@ asio::awaitable<bool> HttpConnection::answer_from_source(Reply& reply) {
   if (reply.streams) {
     const char* framing = is_http_1_0_ ? "" : "Transfer-Encoding: chunked\r\n";
     keeps_alive_ = keeps_alive_ && !is_http_1_0_;
+    has_begun_answer_ = true;
     is_ok = co_await write(head_of(reply.response, framing));
     reply.response.body.clear();
   }
@@ -514,6 +449,7 @@ std::string HttpConnection::head_of(const HttpResponse& response, std::string_vi
 }
 
 asio::awaitable<bool> HttpConnection::write_response(const HttpResponse& response) {
+  has_begun_answer_ = true;
   std::string framing;
   if (response.status != 204) {
     framing = fmt::format("Content-Length: {}\r\n", response.body.size());
@@ -523,16 +459,6 @@ asio::awaitable<bool> HttpConnection::write_response(const HttpResponse& respons
     bytes += response.body;
   }
   co_return co_await write(bytes);
-}
-
-asio::awaitable<void> HttpConnection::refuse(int status,
-                                             std::string_view reason,
-                                             const HttpRequest* head) {
-  clear_deadline();
-  is_timed_out_ = false;
-  keeps_alive_ = false;
-  const HttpResponse response = guarded_refusal(shared_.handler, status, reason, head);
-  co_await write_response(response);
 }
 
 // Sends what is queued. Bytes that nobody read would turn the close into a reset, and the client

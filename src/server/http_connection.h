@@ -68,23 +68,34 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   asio::awaitable<bool> read_body(Parser& parser,
                                   const HttpRequest& head,
                                   BodyBudget::Share& share);
-  asio::awaitable<bool> refuse_head(const Parser& parser, int status, std::string_view reason);
-  asio::awaitable<bool> refuse_body(const HttpRequest& head, int status, std::string_view reason);
   size_t skip_line_ends();
-  asio::awaitable<bool> answer_refusal(Parser& parser,
-                                       const HttpRequest& head,
-                                       const HttpResponse& response);
   asio::awaitable<bool> handle(HttpRequest request, BodyBudget::Share share);
-  asio::awaitable<Reply> call_handler(HttpRequest request, BodyBudget::Share share);
+  // head: for the answer to a request that the handler fails on.
+  asio::awaitable<Reply> call_handler(HttpRequest request,
+                                      std::shared_ptr<const HttpRequest> head,
+                                      BodyBudget::Share share);
   asio::awaitable<bool> answer_from_source(Reply& reply);
   asio::awaitable<void> wait_for_wake();
 
   asio::awaitable<bool> fill();
   asio::awaitable<bool> write(std::string_view bytes);
   asio::awaitable<bool> write_response(const HttpResponse& response);
-  // head: see HttpHandler::refuse.
-  asio::awaitable<void> refuse(int status, std::string_view reason, const HttpRequest* head);
   asio::awaitable<void> close();
+
+  // http_connection_refusals.cpp
+  asio::awaitable<bool> refuse_head(const Parser& parser, int status, std::string_view reason);
+  asio::awaitable<bool> refuse_head(const Parser& parser, const SystemError& error);
+  asio::awaitable<bool> refuse_body(const HttpRequest& head, int status, std::string_view reason);
+  asio::awaitable<bool> refuse_body(const HttpRequest& head, const SystemError& error);
+  asio::awaitable<bool> answer_refusal(Parser& parser,
+                                       const HttpRequest& head,
+                                       const HttpResponse& response);
+  // head: see HttpHandler::refuse.
+  static HttpResponse refusal(const HttpHandler& handler,
+                              int status,
+                              std::string_view reason,
+                              const HttpRequest* head);
+  asio::awaitable<void> refuse(int status, std::string_view reason, const HttpRequest* head);
 
   void set_deadline(std::chrono::milliseconds limit);
   void clear_deadline();
@@ -107,7 +118,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   bool is_client_gone_ = false;
   bool is_half_closed_ = false;  // it sends nothing more; it may still read, or be gone
   bool is_probe_due_ = false;    // find out which
-  bool drops_input_ = false;     // it sent too much behind a request
+  bool has_begun_answer_ = false;
+  bool drops_input_ = false;  // it sent too much behind a request
   bool is_timed_out_ = false;
   bool is_idle_ = false;
   bool closes_when_idle_ = false;

@@ -30,10 +30,20 @@ TEST_F(HttpServerTest, a_reply_that_is_decided_later_is_sent_as_what_it_turns_ou
   }
 }
 
-TEST_F(HttpServerTest, a_reply_that_cannot_be_decided_closes_only_its_connection) {
+TEST_F(HttpServerTest,
+       a_reply_that_fails_before_it_begins_is_a_500_and_closes_only_its_connection) {
   start();
-  RawClient client(server_->port(), get("/decided/throw"));
-  EXPECT_TRUE(client.read_to_end());
+  for (const char* path : {"/decided/throw", "/break", "/decided/break"}) {
+    RawClient client(server_->port(), get(path));
+    EXPECT_TRUE(client.read_to_end()) << path;
+    EXPECT_EQ(client.status(), 500) << path;
+    EXPECT_TRUE(client.has(fmt::format("Refused: GET {}\r\n", path))) << client.received;
+    EXPECT_TRUE(client.has("[internal error]")) << client.received;
+  }
+  RawClient stream(server_->port(), get("/break/stream"));  // its status is out already
+  EXPECT_TRUE(stream.read_to_end());
+  EXPECT_EQ(stream.status(), 200);
+  EXPECT_TRUE(stream.received.ends_with("\r\n\r\n")) << stream.received;
   RawClient other(server_->port(), get("/a"));
   EXPECT_TRUE(other.read_until("{GET /a 0}"));
 }
@@ -75,9 +85,13 @@ TEST_F(HttpServerTest, refused_requests_with_small_bodies_keep_the_connection) {
   expect_answer(post("/refused", "body") + get("/next"), 401, "{GET /next 0}");
 }
 
-TEST_F(HttpServerTest, handler_exceptions_become_500) {
-  start();
+TEST_F(HttpServerTest, handler_exceptions_become_500_that_knows_its_request) {
+  HttpServerOptions options;
+  options.large_body_bytes = 1000;  // beyond it a helper thread runs the handler
+  start(options);
   expect_answer(get("/throw") + get("/next"), 500, "{GET /next 0}");
+  expect_answer(get("/throw"), 500, "Refused: GET /throw\r\n");
+  expect_answer(post("/throw", std::string(2000, 'x')), 500, "Refused: POST /throw\r\n");
 }
 
 TEST_F(HttpServerTest, head_has_the_headers_of_get_and_no_body) {

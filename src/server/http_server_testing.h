@@ -56,6 +56,12 @@ class TickSource : public ReplySource {
   std::jthread thread_;
 };
 
+// Fails when it is asked for something.
+class BrokenSource : public ReplySource {
+ public:
+  Progress pull(HttpResponse&) override { throw std::runtime_error("source broke"); }
+};
+
 // Always has more to say than the socket takes.
 class FloodSource : public ReplySource {
  public:
@@ -108,8 +114,12 @@ class HttpServerTest : public testing::Test {
     handler.handle = [this](HttpRequest request, Waker wake) {
       return answer(std::move(request), std::move(wake));
     };
-    handler.refuse = [](int status, std::string_view reason, const HttpRequest*) {
-      return HttpResponse{status, "application/json", {}, fmt::format("[{}]", reason)};
+    handler.refuse = [](int status, std::string_view reason, const HttpRequest* head) {
+      HttpResponse response{status, "application/json", {}, fmt::format("[{}]", reason)};
+      if (head != nullptr) {
+        response.headers.push_back({"Refused", head->method + " " + head->path});
+      }
+      return response;
     };
     auto started = HttpServer::start(options, handler);
     ASSERT_TRUE(started) << started.error().message;
@@ -127,6 +137,9 @@ class HttpServerTest : public testing::Test {
       reply.streams = true;
     } else if (request.path.starts_with("/decided")) {
       reply.decide = decide_late(request, wake);
+    } else if (request.path.starts_with("/break")) {
+      reply.source = std::make_unique<BrokenSource>();
+      reply.streams = request.path == "/break/stream";
     } else if (request.path == "/throw") {
       throw std::runtime_error("handler broke");
     } else if (request.path == "/received") {
