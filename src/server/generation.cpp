@@ -18,6 +18,8 @@
 namespace millrace {
 namespace {
 
+constexpr int64_t kAllTokens = -1;  // as clients of llama.cpp and Ollama ask for them
+
 // False, with a mistake that tells both numbers, when there are too many.
 bool check_count(
     FieldReader& reader, std::string_view field, size_t n, size_t limit, std::string_view what) {
@@ -275,10 +277,31 @@ void read_generation_fields(FieldReader& reader, GenerationFields& fields) {
 }
 
 void read_max_tokens(FieldReader& reader, GenerationFields& fields, int64_t low) {
+  std::optional<int64_t>& limit = fields.request.max_tokens;
+  const auto asks_for_all = [](const Value* value) {
+    return value != nullptr && value->is_int() && value->as_int() == kAllTokens;
+  };
+  for (const std::string_view name : {"n_predict", "num_predict"}) {  // refused if they say more
+    if (asks_for_all(reader.take(name))) {
+      limit.reset();
+    }
+  }
   for (const std::string_view name : {"max_tokens", "max_completion_tokens"}) {
-    if (reader.take(name) != nullptr) {
-      fields.max_tokens_name = name;
-      reader.read(name, low, INT32_MAX, fields.request.max_tokens);
+    const Value* value = reader.take(name);
+    if (value == nullptr) {
+      continue;
+    }
+    fields.max_tokens_name = name;
+    if (asks_for_all(value)) {
+      limit.reset();
+    } else if (value->is_int() && value->as_int() < low) {
+      reader.fail_at(name,
+                     fmt::format("expected {} or more, or {} for what the window leaves, got {}",
+                                 low,
+                                 kAllTokens,
+                                 value->as_int()));
+    } else {
+      reader.read(name, low, INT32_MAX, limit);
     }
   }
 }

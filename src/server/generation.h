@@ -29,7 +29,8 @@ struct GenerationFields : BodyFields {
 // model, stream, stream_options, n, seed, stop, sampling parameters, priority and their extensions;
 // refuses by name what would change the answer and is not supported.
 void read_generation_fields(FieldReader& reader, GenerationFields& fields);
-// max_tokens and its newer name max_completion_tokens, which wins.
+// max_tokens and its newer name max_completion_tokens, which wins. -1 is what the window leaves,
+// also under the names of other servers.
 void read_max_tokens(FieldReader& reader, GenerationFields& fields, int64_t low);
 
 // What Tokenizer::encode_within said of a text at param.

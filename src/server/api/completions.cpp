@@ -60,7 +60,9 @@ void read_lengths(FieldReader& reader, CompletionRequest& request) {
   fields.request.max_tokens = kDefaultMaxTokens;
   read_max_tokens(reader, fields, 0);
   if (fields.request.max_tokens == 0 && !request.echo) {
-    reader.fail_at(fields.max_tokens_name, "expected at least 1, got 0 (0 needs \"echo\": true)");
+    reader.fail_at(fields.max_tokens_name,
+                   "expected at least 1, or -1 for what the window leaves, got 0 (0 needs "
+                   "\"echo\": true)");
   }
 }
 

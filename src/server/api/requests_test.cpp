@@ -60,8 +60,11 @@ TEST(ChatRequest, mistakes_are_named_with_their_path_and_what_came) {
       {R"("temperature":"hot")", "temperature", "got the string \"hot\""},
       {R"("top_p":1.5)", "top_p", "from 0 to 1"},
       {R"("frequency_penalty":3)", "frequency_penalty", "from -2 to 2"},
-      {R"("max_tokens":0)", "max_tokens", "expected an integer from 1"},
-      {R"("max_completion_tokens":-1)", "max_completion_tokens", "expected an integer from 1"},
+      {R"("max_tokens":0)", "max_tokens", "expected 1 or more, or -1 for what the window leaves"},
+      {R"("max_completion_tokens":-2)", "max_completion_tokens", "expected 1 or more, or -1"},
+      {R"("max_tokens":-1.0)", "max_tokens", "expected an integer from 1 to 2147483647, got -1.0"},
+      {R"("max_tokens":3000000000)", "max_tokens", "expected an integer from 1 to 2147483647"},
+      {R"("n_predict":100)", "n_predict", "use max_tokens"},
       {R"("seed":1.0)", "seed", "expected an integer"},
       {R"("stream":"yes")", "stream", "expected true or false"},
       {R"("stream_options":{"include_usage":true})", "stream_options", "\"stream\": true"},
@@ -332,6 +335,27 @@ TEST(Requests, the_length_of_an_answer_is_called_what_the_client_called_it) {
     EXPECT_EQ(parsed.error().param, name);
     EXPECT_EQ(parsed.error().message.find(std::string(name) + ": expected at least 1"), 0u);
   }
+}
+
+// As clients of llama.cpp and Ollama mean it, also where the default is another.
+TEST(Requests, minus_one_token_is_what_the_window_leaves) {
+  for (const char* name : {"max_tokens", "max_completion_tokens", "n_predict", "num_predict"}) {
+    const std::string field = fmt::format(R"("{}":-1)", name);
+    EXPECT_FALSE(good_completion(R"({"prompt":"a",)" + field + "}").fields.request.max_tokens);
+    EXPECT_FALSE(
+        good_chat(std::string("{") + kMessages + "," + field + "}").fields.request.max_tokens);
+  }
+  const auto both = [](const char* fields) {
+    return good_completion(std::string(R"({"prompt":"a",)") + fields + "}")
+        .fields.request.max_tokens;
+  };
+  EXPECT_EQ(both(R"("n_predict":-1,"max_tokens":5)"), 5);
+  EXPECT_EQ(both(R"("max_tokens":-1,"max_completion_tokens":5)"), 5);
+  EXPECT_EQ(both(R"("max_tokens":5,"max_completion_tokens":-1)"), std::nullopt);
+  const auto negative = parse_completion_request(json(R"({"prompt":"a","max_tokens":-2})"));
+  ASSERT_FALSE(negative);
+  EXPECT_EQ(negative.error().message,
+            "max_tokens: expected 0 or more, or -1 for what the window leaves, got -2");
 }
 
 // As the server parses bodies: ids packed.
