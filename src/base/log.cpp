@@ -27,7 +27,7 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
 spdlog::logger& logger() {
   static const std::shared_ptr<spdlog::logger> instance = [] {
     auto made = spdlog::stderr_color_mt("millrace");
-    made->set_pattern("%Y-%m-%d %H:%M:%S.%e %^%l%$ %v");
+    made->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %^%l%$ %v");
     return made;
   }();
   return *instance;

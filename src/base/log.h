@@ -1,6 +1,6 @@
 #pragma once
-// The process log: one line an event on standard error, never prompt text. Any thread.
-// The only global of the project; spdlog is hidden in log.cpp.
+// The process log: one line an event on standard error, with the local time in ISO 8601, never
+// prompt text. Any thread. The only global of the project; spdlog is hidden in log.cpp.
 
 #include <fmt/core.h>
 

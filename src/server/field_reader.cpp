@@ -148,6 +148,8 @@ void FieldReader::adopt(const FieldReader& nested) {
   if (!error_) {
     error_ = nested.error_;
   }
+  const std::vector<std::string> unread = nested.unread();
+  unread_below_.insert(unread_below_.end(), unread.begin(), unread.end());
 }
 
 const Value* FieldReader::take(std::string_view name) {
@@ -240,7 +242,7 @@ void FieldReader::ignore(std::initializer_list<std::string_view> names) {
 }
 
 std::vector<std::string> FieldReader::unread() const {
-  std::vector<std::string> names;
+  std::vector<std::string> names = unread_below_;
   if (!object_->is_dict()) {
     return names;
   }

@@ -48,6 +48,7 @@ class FieldReader {
                ApiCode code = ApiCode::kInvalidValue);
   // The same for a value of another type, null when there is none: "expected WHAT, got nothing".
   void fail_expecting(std::string_view field, std::string_view what, const Value* value);
+  // The mistake of a reader below this one, and the names that it has not been asked for.
   void adopt(const FieldReader& nested);
 
   std::string path_of(std::string_view field) const;
@@ -71,6 +72,7 @@ class FieldReader {
   const Value* object_;
   std::string path_;
   std::vector<std::string_view> read_names_;
+  std::vector<std::string> unread_below_;
   std::optional<ApiError> error_;
 };
 

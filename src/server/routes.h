@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "server/api_error.h"
 #include "server/http.h"
@@ -17,6 +18,7 @@ struct Call {
   std::string_view rest;  // of the path, where the route ends in '*'
   Waker wake;
   int client = 0;  // who asks: the number of the key, where it matters
+  std::vector<std::string> ignored_fields = {};  // of the body: nobody knows them
 };
 
 using Endpoint = ApiResult<Reply> (*)(Call& call);

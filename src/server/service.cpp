@@ -25,8 +25,27 @@ constexpr size_t kMaxWarnedFields = 256;
 constexpr size_t kShownBytes = 100;  // of what a client wrote, in messages and in the log
 // An engine with work that completes no step for so long is stuck, not slow.
 constexpr double kStuckSeconds = 120;
+// Fields of a request that nobody knows are listed here, the first few of them.
+constexpr std::string_view kIgnoredFieldsHeader = "X-Millrace-Ignored-Fields";
+constexpr int kMaxListedFields = 8;
 // No status of HTTP: the client left before its answer was whole (the number is nginx's).
 constexpr int kClientLeft = 499;
+
+// "typ_p, stream_options.usage"; a name that a header cannot hold is left out.
+std::string list_of_fields(const std::vector<std::string>& names) {
+  std::string list;
+  int n_listed = 0;
+  for (const std::string& name : names) {
+    const bool is_plain = name.size() <= kShownBytes && std::ranges::all_of(name, [](char c) {
+                            return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                                   (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
+                          });
+    if (is_plain && n_listed++ < kMaxListedFields) {
+      list += fmt::format("{}{}", list.empty() ? "" : ", ", name);
+    }
+  }
+  return list;
+}
 
 void append(std::vector<HttpHeader>& headers, const std::vector<HttpHeader>& more) {
   headers.insert(headers.end(), more.begin(), more.end());
@@ -68,38 +87,52 @@ class Service::AnswerInProgress : public ReplySource {
  public:
   AnswerInProgress(const Service& service,
                    const Route& route,
-                   std::string request,
+                   LogEntry entry,
                    std::vector<HttpHeader> headers,
                    Reply& reply)
       : service_(service),
         route_(route),
-        request_(std::move(request)),
+        entry_(std::move(entry)),
         headers_(std::move(headers)),
         streams_(reply.streams),
         source_(std::move(reply.source)) {}
 
   ~AnswerInProgress() override {
     if (!is_finished_) {
-      service_.conclude(route_, request_, kClientLeft);
+      service_.conclude(route_, entry_, kClientLeft);
     }
   }
 
   Progress pull(HttpResponse& response) override {
-    const Progress progress = source_->pull(response);
+    Progress progress = Progress::kFinished;
+    try {
+      progress = source_->pull(response);
+    } catch (const std::exception& error) {
+      if (streams_) {  // a stream can only break off
+        conclude(500);
+        throw;
+      }
+      log_error("[http] {} failed: {}", route_.path, error.what());
+      response = error_response({ApiCode::kInternalError, "internal error"});
+    }
     if (progress == Progress::kFinished) {
-      is_finished_ = true;
       if (!streams_) {  // a stream's headers are out already
         append(response.headers, headers_);
       }
-      service_.conclude(route_, request_, response.status);
+      conclude(response.status);
     }
     return progress;
   }
 
  private:
+  void conclude(int status) {
+    is_finished_ = true;
+    service_.conclude(route_, entry_, status);
+  }
+
   const Service& service_;
   const Route& route_;
-  const std::string request_;  // for the log
+  const LogEntry entry_;
   const std::vector<HttpHeader> headers_;
   const bool streams_;
   const std::unique_ptr<ReplySource> source_;
@@ -203,10 +236,10 @@ void Service::warn_unknown_fields(std::string_view path, const std::vector<std::
     if (warned_fields_.size() < kMaxWarnedFields &&
         warned_fields_.insert(fmt::format("{} {}", path, name)).second) {
       log_warning(
-          "[{}] a request has the field {:?}, which is not known and "
-          "was ignored",
+          "[{}] a request has the field {:?}, which is not known and was ignored{}",
           path,
-          name);
+          name,
+          warned_fields_.size() == kMaxWarnedFields ? " (other names are no longer logged)" : "");
     }
   }
 }
@@ -273,13 +306,18 @@ Reply Service::handle(HttpRequest request, const Waker& wake) {
   const std::string rest(match.rest);
   std::vector<HttpHeader> headers = headers_of_every_answer(request);
   const int client = client_of(request);
+  const TimePoint received = request.received;
   Call call{*this, std::move(request), rest, wake, client};
   Reply reply = guarded(*match.route, [&] { return or_error(match.route->endpoint(call)); });
-  std::string name = fmt::format("{} {} {}",
-                                 headers.front().value,
-                                 call.request.method,
-                                 cut_text(call.request.path, kShownBytes));
-  return finish_reply(*match.route, std::move(name), std::move(headers), std::move(reply));
+  if (std::string ignored = list_of_fields(call.ignored_fields); !ignored.empty()) {
+    headers.push_back({std::string(kIgnoredFieldsHeader), std::move(ignored)});
+  }
+  LogEntry entry{fmt::format("{} {} {}",
+                             headers.front().value,
+                             call.request.method,
+                             cut_text(call.request.path, kShownBytes)),
+                 received};
+  return finish_reply(*match.route, std::move(entry), std::move(headers), std::move(reply));
 }
 
 int Service::client_of(const HttpRequest& request) const {
@@ -290,14 +328,14 @@ int Service::client_of(const HttpRequest& request) const {
 }
 
 Reply Service::finish_reply(const Route& route,
-                            std::string name,
+                            LogEntry entry,
                             std::vector<HttpHeader> headers,
                             Reply reply) {
   if (reply.decide) {
-    reply.decide = [this, &route, name, headers, decide = reply.decide] {
+    reply.decide = [this, &route, entry, headers, decide = reply.decide] {
       auto decided = guarded(route, decide);
       if (decided) {
-        decided = finish_reply(route, name, headers, std::move(*decided));
+        decided = finish_reply(route, entry, headers, std::move(*decided));
       }
       return decided;
     };
@@ -308,16 +346,17 @@ Reply Service::finish_reply(const Route& route,
   }
   if (reply.source) {
     reply.source = std::make_unique<AnswerInProgress>(
-        *this, route, std::move(name), std::move(headers), reply);
+        *this, route, std::move(entry), std::move(headers), reply);
   } else {
-    conclude(route, name, reply.response.status);
+    conclude(route, entry, reply.response.status);
   }
   return reply;
 }
 
-void Service::conclude(const Route& route, std::string_view request, int status) const {
+void Service::conclude(const Route& route, const LogEntry& entry, int status) const {
   count(route.path, status);
-  log_debug("[http] {} {}", request, status);
+  log_debug(
+      "[http] {} {} after {:.1f} ms", entry.name, status, 1e3 * seconds_since(entry.received));
 }
 
 bool Service::is_allowed_origin(std::string_view origin) const {
@@ -381,8 +420,10 @@ std::vector<HttpHeader> Service::headers_of_every_answer(const HttpRequest& requ
   const std::string* origin = request.header("origin");
   if (origin != nullptr && is_allowed_origin(*origin)) {
     headers.push_back({"Access-Control-Allow-Origin", *origin});
-    headers.push_back({"Access-Control-Expose-Headers",
-                       fmt::format("X-Request-Id, Retry-After, {}", kResponseCacheHeader)});
+    headers.push_back(
+        {"Access-Control-Expose-Headers",
+         fmt::format(
+             "X-Request-Id, Retry-After, {}, {}", kIgnoredFieldsHeader, kResponseCacheHeader)});
     headers.push_back({"Vary", "Origin"});
   }
   return headers;

@@ -71,9 +71,14 @@ class Service {
   Reply handle(HttpRequest request, const Waker& wake);
   // The number of its key; 0 where it does not matter.
   int client_of(const HttpRequest& request) const;
+  // A request as the log shows it.
+  struct LogEntry {
+    std::string name;  // id, method, path
+    TimePoint received;
+  };
   // Headers and counting for what the endpoint has said.
   Reply finish_reply(const Route& route,
-                     std::string name,
+                     LogEntry entry,
                      std::vector<HttpHeader> headers,
                      Reply reply);
   std::optional<ApiError> check_host(const HttpRequest& request) const;
@@ -85,7 +90,7 @@ class Service {
   // know.
   void warn_unknown_fields(std::string_view path, const std::vector<std::string>& names);
   // Counts and logs a request by the status it was answered with.
-  void conclude(const Route& route, std::string_view request, int status) const;
+  void conclude(const Route& route, const LogEntry& entry, int status) const;
   void count(std::string_view route, int status) const;
 
   const ServiceOptions options_;

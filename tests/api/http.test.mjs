@@ -171,10 +171,39 @@ describe('HTTP', () => {
     assert.equal((await ask('/v1/completions', {})).code, 'missing_required_parameter');
   });
 
+  test('fields that nobody knows are named in a header and once in the log', async () => {
+    const ask = (fields) => server.post('/v1/chat/completions', { ...body, ...fields });
+    const typo = { typ_p: 0.5, 'a\r\nX: y': 1, stream: true, stream_options: { includ_usage: true } };
+    for (let i = 0; i < 2; ++i) {
+      const response = await ask(typo);
+      assert.equal(response.headers.get('x-millrace-ignored-fields'), 'stream_options.includ_usage, typ_p');
+      assert.equal(response.headers.get('x'), null);
+      await response.text();
+    }
+    assert.equal((await ask({})).headers.get('x-millrace-ignored-fields'), null);
+    const many = Object.fromEntries(Array.from({ length: 20 }, (_, i) => [`field_${i}`, 1]));
+    assert.equal((await ask(many)).headers.get('x-millrace-ignored-fields').split(', ').length, 8);
+    assert.equal(server.log.split('"typ_p"').length, 2);
+  });
+
+  test('a limit of -1 token is what the window leaves', async () => {
+    const ask = async (fields) => (await (await server.post('/v1/completions', {
+      prompt: 'Once', stop: [], temperature: 0, ignore_eos: true, ...fields,
+    })).json());
+    assert.equal((await ask({})).usage.completion_tokens, 16);
+    for (const fields of [{ max_tokens: -1 }, { n_predict: -1 }]) {
+      const { usage, choices: [{ finish_reason }] } = await ask(fields);
+      assert.equal(finish_reason, 'length');
+      assert.equal(usage.total_tokens, 2048);
+    }
+    assert.match((await ask({ max_tokens: -2 })).error.message, /or -1 for what the window leaves, got -2/);
+  });
+
   test('every request is logged with --verbose, probes of health as well', async () => {
     await fetch(`${server.url}/health/live`, { headers: { 'X-Request-Id': 'probe-1' } });
     for (let i = 0; i < 100 && !server.log.includes('probe-1'); ++i) await sleep(20);
-    assert.match(server.log, /probe-1 GET \/health\/live 200/);
+    assert.match(server.log,
+      /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d debug \[http\] probe-1 GET \/health\/live 200 after [\d.]+ ms$/m);
   });
 
   test('the log says nothing of prompts', () => {

@@ -10,7 +10,7 @@ namespace millrace {
 
 // From bytes to a typed request for a model that is served here. parse: from a Value to an
 // ApiResult of a struct whose `fields` is a BodyFields. The bytes and the Value are freed on the
-// way.
+// way. Fields that nobody knows are left in the call.
 template <class Parse>
 auto read_request(Call& call, const Parse& parse) -> decltype(parse(Value())) {
   auto body = parse_body(std::move(call.request.body));
@@ -23,6 +23,7 @@ auto read_request(Call& call, const Parse& parse) -> decltype(parse(Value())) {
     if (!accepted) {
       return tl::unexpected(std::move(accepted.error()));
     }
+    call.ignored_fields = std::move(request->fields.unknown);
   }
   return request;
 }

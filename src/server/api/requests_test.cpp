@@ -241,6 +241,9 @@ TEST(ChatRequest, fields_arrive) {
   EXPECT_TRUE(engine.ignore_eos);
   EXPECT_EQ(request.conversation.extra.string_or("reasoning_effort", ""), "low");
   EXPECT_EQ(request.fields.unknown, std::vector<std::string>{"gratuitous"});
+  const ChatRequest below = good_chat(
+      R"({"messages":[{"role":"user","content":"x"}],"stream":true,"stream_options":{"usage":1}})");
+  EXPECT_EQ(below.fields.unknown, std::vector<std::string>{"stream_options.usage"});
 }
 
 // As many as are allowed pass, one more is told the limit and what came.
