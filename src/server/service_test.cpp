@@ -84,6 +84,8 @@ TEST(Service, errors_have_the_shape_of_openai) {
   for (const auto& [path, here] : std::vector<std::pair<const char*, const char*>>{
            {"/v1/chat/completions/", "/v1/chat/completions"},
            {"//v1/models", "/v1/models"},
+           {"/v1/v1/models", "/v1/models"},
+           {"/v1/embeddings", "embeddings are not built"},
            {"/v1/", "GET /v1/models, POST /v1/chat/completions"},
            {"/api//tags/", "GET /v1/models"}}) {
     const auto untidy = nlohmann::json::parse(send(service, request("GET", path)).body);
