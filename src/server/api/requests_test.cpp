@@ -8,6 +8,7 @@
 #include "server/api/chat_request.h"
 #include "server/api/completion_request.h"
 #include "server/unsupported_fields.h"
+#include "text/chat_template.h"
 
 namespace millrace {
 namespace {
@@ -432,6 +433,25 @@ TEST(ChatRequest, prediction_is_a_text_or_parts_of_one) {
     ASSERT_FALSE(parsed) << prediction;
     EXPECT_EQ(parsed.error().param, param) << parsed.error().message;
   }
+}
+
+// From the body to the prompt, with a template of Qwen 3's kind.
+TEST(ChatRequest, chat_template_kwargs_switch_thinking_off) {
+  const auto chat_template = ChatTemplate::compile(
+      "{% for m in messages %}<|user|>{{ m.content }}{% endfor %}{% if add_generation_prompt %}"
+      "<|assistant|>{% if enable_thinking is defined and enable_thinking is false %}"
+      "<think></think>{% endif %}{% endif %}");
+  ASSERT_TRUE(chat_template);
+  const auto prompt = [&](const std::string& fields) {
+    const ChatRequest request = good_chat(std::string("{") + kMessages + fields + "}");
+    const auto pieces = chat_template->render(request.conversation);
+    return pieces ? joined(*pieces) : pieces.error().message;
+  };
+  EXPECT_EQ(prompt(""), "<|user|>hi<|assistant|>");
+  EXPECT_EQ(prompt(R"(,"chat_template_kwargs":{"enable_thinking":true})"),
+            "<|user|>hi<|assistant|>");
+  EXPECT_EQ(prompt(R"(,"chat_template_kwargs":{"enable_thinking":false})"),
+            "<|user|>hi<|assistant|><think></think>");
 }
 
 TEST(ChatRequest, tool_choice_none_hides_the_tools) {
