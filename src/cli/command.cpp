@@ -45,9 +45,9 @@ std::string overview() {
          "one\n"
          "line on standard error that says what is wrong; 128 and the signal's number when a "
          "signal\n"
-         "cut the answer of run -p off. MILLRACE_ISA in the environment picks an instruction set "
-         "below\n"
-         "the processor's best: scalar, avx2, avx-vnni, avx512 or avx512-bf16.\n";
+         "cut the answer of run -p off, or load short. MILLRACE_ISA in the environment picks an\n"
+         "instruction set below the processor's best: scalar, avx2, avx-vnni, avx512 or "
+         "avx512-bf16.\n";
 }
 
 int report(const Error& error) {

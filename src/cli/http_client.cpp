@@ -5,6 +5,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/clock.h"
 #include "server/http.h"
 
 namespace millrace {
@@ -39,7 +41,32 @@ class Socket {
   int descriptor_;
 };
 
-Result<Socket> connect_to(const Url& url, std::chrono::seconds timeout) {
+enum class Wait { kReady, kTimedOut, kStopped };
+
+// Until the socket is readable or writable; being stopped comes first.
+Wait wait_for(const Socket& socket, short events, const ClientRequest& request) {
+  const TimePoint end = Clock::now() + request.timeout;
+  std::array<pollfd, 2> waiting{pollfd{socket.descriptor(), events, 0},
+                                pollfd{request.stop_descriptor, POLLIN, 0}};
+  while (true) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
+    const int n_ready =
+        ::poll(waiting.data(), waiting.size(), static_cast<int>(std::max<int64_t>(left, 0)));
+    if (n_ready < 0 && errno == EINTR) {
+      continue;
+    }
+    if (waiting[1].revents != 0) {
+      return Wait::kStopped;
+    }
+    return n_ready == 0 ? Wait::kTimedOut : Wait::kReady;
+  }
+}
+
+tl::unexpected<Error> stopped() {
+  return fail(ErrorCode::kCancelled, "stopped");
+}
+
+Result<Socket> connect_to(const Url& url, const ClientRequest& request) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
@@ -52,21 +79,32 @@ Result<Socket> connect_to(const Url& url, std::chrono::seconds timeout) {
   int error = 0;
   bool is_ours = false;  // the fault: this process may have no more sockets
   for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
-    Socket socket(::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    Socket socket(::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     is_ours = socket.descriptor() < 0;
     if (is_ours) {
       error = errno;
       continue;
     }
-    const timeval limit{static_cast<time_t>(timeout.count()), 0};
     const int on = 1;
-    ::setsockopt(socket.descriptor(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-    ::setsockopt(socket.descriptor(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
     ::setsockopt(socket.descriptor(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    if (::connect(socket.descriptor(), address->ai_addr, address->ai_addrlen) == 0) {
+    error = 0;
+    if (::connect(socket.descriptor(), address->ai_addr, address->ai_addrlen) != 0) {
+      error = errno;
+    }
+    if (error == EINPROGRESS) {
+      const Wait wait = wait_for(socket, POLLOUT, request);
+      if (wait == Wait::kStopped) {
+        return stopped();
+      }
+      error = ETIMEDOUT;
+      socklen_t size = sizeof(error);
+      if (wait == Wait::kReady) {
+        ::getsockopt(socket.descriptor(), SOL_SOCKET, SO_ERROR, &error, &size);
+      }
+    }
+    if (error == 0) {
       return socket;
     }
-    error = errno == EINPROGRESS ? ETIMEDOUT : errno;  // how the time limit shows
   }
   return fail(ErrorCode::kIo,
               "cannot connect to {}: {}{}",
@@ -75,15 +113,26 @@ Result<Socket> connect_to(const Url& url, std::chrono::seconds timeout) {
               is_ours ? "" : " (is the server running?)");
 }
 
-bool send_all(const Socket& socket, std::string_view bytes) {
+Result<void> send_all(const Socket& socket, std::string_view bytes, const ClientRequest& request) {
   while (!bytes.empty()) {
+    const Wait wait = wait_for(socket, POLLOUT, request);
+    if (wait == Wait::kStopped) {
+      return stopped();
+    }
+    if (wait == Wait::kTimedOut) {
+      return fail(
+          ErrorCode::kIo, "the server took none of the request for {} s", request.timeout.count());
+    }
     const ssize_t n = ::send(socket.descriptor(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (n < 0 && errno == EAGAIN) {
+      continue;
+    }
     if (n <= 0) {
-      return false;
+      return fail(ErrorCode::kIo, "the server closed the connection while the request was sent");
     }
     bytes.remove_prefix(static_cast<size_t>(n));
   }
-  return true;
+  return {};
 }
 
 std::string message_of(const Url& url, const ClientRequest& request) {
@@ -328,24 +377,31 @@ void SseReader::feed(std::string_view bytes,
 Result<int> exchange(const Url& url,
                      const ClientRequest& request,
                      const std::function<void(std::string_view bytes)>& on_body) {
-  const auto socket = connect_to(url, request.timeout);
+  const auto socket = connect_to(url, request);
   if (!socket) {
     return propagate(socket);
   }
-  if (!send_all(*socket, message_of(url, request))) {
-    return fail(ErrorCode::kIo, "the server closed the connection while the request was sent");
+  if (auto sent = send_all(*socket, message_of(url, request), request); !sent) {
+    return propagate(sent);
   }
   std::string head;
   Head parsed;
   std::array<char, 16 * 1024> bytes;
   std::string body;
   while (true) {
+    const Wait wait = wait_for(*socket, POLLIN, request);
+    if (wait == Wait::kStopped) {
+      return stopped();
+    }
+    if (wait == Wait::kTimedOut) {
+      return fail(ErrorCode::kIo, "nothing came for {} s", request.timeout.count());
+    }
     const ssize_t n = ::recv(socket->descriptor(), bytes.data(), bytes.size(), 0);
+    if (n < 0 && errno == EAGAIN) {
+      continue;
+    }
     if (n < 0) {
-      return fail(ErrorCode::kIo,
-                  "{}",
-                  errno == EAGAIN ? fmt::format("nothing came for {} s", request.timeout.count())
-                                  : std::strerror(errno));
+      return fail(ErrorCode::kIo, "{}", std::strerror(errno));
     }
     std::string_view received(bytes.data(), static_cast<size_t>(n));
     if (parsed.status == 0) {

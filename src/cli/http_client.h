@@ -29,6 +29,7 @@ struct ClientRequest {
   std::string body;                   // sent as JSON when not empty
   std::string api_key;                // sent as a bearer token when not empty
   std::chrono::seconds timeout{300};  // without a byte
+  int stop_descriptor = -1;           // gives up once this is readable; -1: never
 };
 
 // Takes the framing off a response body; bytes may come in pieces cut anywhere.
@@ -69,7 +70,7 @@ class SseReader {
 std::string printable_line(std::string_view text);
 
 // Sends the request and gives the body to on_body as it comes. The status of the response, or what
-// went wrong; a body that ends early is an error.
+// went wrong; a body that ends early is an error. kCancelled: by the stop descriptor.
 Result<int> exchange(const Url& url,
                      const ClientRequest& request,
                      const std::function<void(std::string_view bytes)>& on_body);

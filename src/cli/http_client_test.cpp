@@ -1,8 +1,16 @@
 #include "cli/http_client.h"
 
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <chrono>
+#include <string>
+#include <thread>
 #include <vector>
+
+#include "cli/stop_event.h"
 
 namespace millrace {
 namespace {
@@ -118,6 +126,63 @@ TEST(Exchange, says_when_nobody_listens) {
   const auto status = exchange(*url, {}, [](std::string_view) {});
   ASSERT_FALSE(status);
   EXPECT_NE(status.error().message.find("is the server running?"), std::string::npos);
+}
+
+// A server that accepts and says nothing.
+class SilentServer {
+ public:
+  SilentServer() : listener_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ::bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof(address));
+    ::listen(listener_, 4);
+    socklen_t size = sizeof(address);
+    ::getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size);
+    url_ = {"127.0.0.1", std::to_string(ntohs(address.sin_port)), ""};
+  }
+  ~SilentServer() { ::close(listener_); }
+  const Url& url() const { return url_; }
+
+ private:
+  const int listener_;
+  Url url_;
+};
+
+TEST(Exchange, ends_when_it_is_stopped_or_nothing_comes) {
+  const SilentServer server;
+  StopEvent stop;
+  ClientRequest request;
+  request.body = std::string(size_t{64} << 20, 'x');  // more than the kernel takes
+  request.stop_descriptor = stop.descriptor();
+  std::thread raiser([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    stop.raise();
+  });
+  const auto sending = exchange(server.url(), request, [](std::string_view) {});
+  raiser.join();
+  request.body.clear();
+  const auto waiting = exchange(server.url(), request, [](std::string_view) {});
+  for (const auto& status : {sending, waiting}) {
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().code, ErrorCode::kCancelled) << status.error().message;
+  }
+  request.stop_descriptor = -1;
+  request.timeout = std::chrono::seconds(1);
+  const auto late = exchange(server.url(), request, [](std::string_view) {});
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().message, "nothing came for 1 s");
+}
+
+TEST(StopEvent, ends_a_sleep_and_stays_raised) {
+  StopEvent stop;
+  EXPECT_FALSE(stop.wait_until(Clock::now() + std::chrono::milliseconds(1)));
+  EXPECT_FALSE(stop.wait_until(Clock::now() - std::chrono::seconds(1)));
+  std::thread raiser([&] { stop.raise(); });
+  EXPECT_TRUE(stop.wait_until(Clock::now() + std::chrono::hours(1)));
+  raiser.join();
+  EXPECT_TRUE(stop.wait_until(Clock::now()));
+  EXPECT_TRUE(stop.is_raised());
 }
 
 }  // namespace

@@ -8,8 +8,8 @@
 #include <array>
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <random>
-#include <sstream>
 #include <thread>
 #include <utility>
 
@@ -19,10 +19,14 @@
 #include "cli/descriptor_limit.h"
 #include "cli/http_client.h"
 #include "cli/json_object.h"
+#include "cli/load_answer.h"
+#include "cli/load_options.h"
+#include "cli/load_progress.h"
 #include "cli/load_report.h"
 #include "cli/option_set.h"
 #include "cli/prompt_file.h"
-#include "sample/sampling_params.h"
+#include "cli/stop_event.h"
+#include "cli/stop_signals.h"
 #include "text/value.h"
 
 namespace millrace {
@@ -31,7 +35,6 @@ namespace {
 constexpr auto kReadyLimit = std::chrono::seconds(60);
 constexpr auto kReadyPause = std::chrono::milliseconds(100);
 constexpr int kDefaultConcurrency = 8;
-constexpr int kMaxConcurrency = 4096;
 constexpr size_t kMaxKeyFileBytes = size_t{1} << 20;
 
 constexpr std::array kPrompts = {
@@ -44,64 +47,6 @@ constexpr std::array kPrompts = {
     "Tell me a story.",
     "Tell me a story about a girl who plants a tree and waits for the first apple.",
     "Say hello to the new neighbour and tell her about our village.",
-};
-
-struct LoadOptions {
-  std::string url;
-  int n_requests = 32;
-  int concurrency = 0;
-  double rate = 0;
-  std::string prompt_file;
-  std::string model;
-  std::string api_key_file;
-  int max_tokens = 128;
-  float temperature = 1;
-  int64_t seed = 1;
-  int timeout_seconds = 300;
-  bool ignore_eos = false;
-  bool shows_one = false;
-  bool is_json = false;
-
-  void declare(OptionSet& options) {
-    options.add("URL", url, "The server, as http://127.0.0.1:8080 (a /v1 at the end is taken off)");
-    options.add("-r,--requests", n_requests, 1, 10'000'000, "How many requests");
-    options.add("-c,--concurrency",
-                concurrency,
-                0,
-                kMaxConcurrency,
-                "How many at once at most; 0: 8, or with --rate as many as there are");
-    options.add("--rate",
-                rate,
-                0,
-                1e6,
-                "Requests that start in a second, at random (Poisson) times; 0: the next starts "
-                "when one ends");
-    options.add(
-        "--prompts",
-        prompt_file,
-        "A file with one prompt a line, - for standard input; default: eight built-in ones");
-    options.add(
-        "--model", model, "The model's name in the requests; default: the first of /v1/models");
-    options.add(
-        "--api-key-file", api_key_file, "A file whose first line is the key; default: none");
-    options.add("-n,--max-tokens",
-                max_tokens,
-                -1,
-                1 << 20,
-                "Tokens of an answer at most; -1: the server's own limit");
-    options.add("--temperature",
-                temperature,
-                kTemperatureRange.low,
-                kTemperatureRange.high,
-                "How freely to draw; 0 takes the likeliest token each time");
-    options.add("-s,--seed", seed, 0, INT32_MAX, "Request i is sent with seed + i");
-    options.add("--timeout", timeout_seconds, 1, 86400, "Seconds without a byte before giving up");
-    options.add("--ignore-eos",
-                ignore_eos,
-                "Ask for exactly --max-tokens (Millrace, vLLM); fewer count as short");
-    options.add("--show-one", shows_one, "Print the first answer as it streams");
-    options.add("--json", is_json, "Print one JSON object");
-  }
 };
 
 struct Target {
@@ -228,132 +173,9 @@ std::string body_of(const LoadOptions& options,
   return body.text();
 }
 
-// Reads one answer's stream into a sample.
-class AnswerReader {
- public:
-  // shown: where the text goes as it comes; null: nowhere.
-  AnswerReader(LoadSample& sample, TimePoint start, std::FILE* shown)
-      : sample_(sample), start_(start), shown_(shown) {}
-
-  void feed(std::string_view bytes) {
-    if (raw_.size() < kKeptBytes) {
-      raw_ += bytes.substr(0, kKeptBytes - raw_.size());
-    }
-    events_.feed(bytes, [this](std::string_view data) { take(data); });
-  }
-
-  void finish(const Result<int>& status, const LoadOptions& options) {
-    sample_.whole = seconds_since(start_);
-    if (!status) {
-      set_error(status.error().message);
-      return;
-    }
-    sample_.status = is_refused_ ? 429 : *status;
-    if (*status != 200) {
-      set_error(raw_.empty() ? "an empty body" : error_text());
-    } else if (sample_.error.empty()) {
-      if (!is_done_ || sample_.finish_reason.empty()) {
-        sample_.error = "the stream ended without finish_reason and [DONE]";
-      } else if (!has_usage_) {
-        sample_.error = "the stream had no usage";
-      } else if (sample_.completion_tokens == 0 && sample_.first_token > 0) {
-        sample_.error = "text came, of which usage counts no token";
-      }
-    }
-    sample_.is_short = sample_.error.empty() && options.ignore_eos &&
-                       sample_.completion_tokens < options.max_tokens;
-  }
-
- private:
-  static constexpr size_t kKeptBytes = 2000;  // for messages
-
-  void take(std::string_view data) {
-    if (data == "[DONE]") {
-      is_done_ = true;
-      return;
-    }
-    const auto chunk = parse_json(data);
-    if (!chunk) {
-      set_error("a chunk is not JSON: " + chunk.error().message);
-      return;
-    }
-    if (const Value* error = chunk->find("error"); error != nullptr && !error->is_none()) {
-      set_error(message_of(*error, "an error without a message"));
-      is_refused_ = error->is_dict() && error->string_or("code", "") == "rate_limit_exceeded";
-      return;
-    }
-    if (const Value* usage = chunk->find("usage"); usage != nullptr && usage->is_dict()) {
-      sample_.prompt_tokens = count(*usage, "prompt_tokens");
-      sample_.completion_tokens = count(*usage, "completion_tokens");
-      has_usage_ = true;
-    }
-    const Value* choices = chunk->find("choices");
-    if (choices == nullptr || !choices->is_list() || choices->items().empty()) {
-      return;
-    }
-    const Value& choice = choices->items()[0];
-    if (const std::string_view reason = choice.string_or("finish_reason", ""); !reason.empty()) {
-      sample_.finish_reason = reason;
-    }
-    if (const Value* delta = choice.find("delta")) {
-      take_text(delta->string_or("reasoning_content", ""));  // what a model thinks is generated too
-      take_text(delta->string_or("content", ""));
-    }
-  }
-
-  // Never empty: an empty error would be none.
-  void set_error(std::string_view message) {
-    sample_.error = message.empty() ? "an error without a message" : printable_line(message);
-  }
-
-  void take_text(std::string_view text) {
-    if (text.empty()) {
-      return;
-    }
-    const double now = seconds_since(start_);
-    if (sample_.first_token == 0) {
-      sample_.first_token = now;
-    } else {
-      sample_.gaps.push_back(now - last_);
-    }
-    last_ = now;
-    if (shown_ != nullptr) {
-      std::fwrite(text.data(), 1, text.size(), shown_);
-      std::fflush(shown_);
-    }
-  }
-
-  static int64_t count(const Value& object, std::string_view name) {
-    const Value* value = object.find(name);
-    return value != nullptr && value->is_int() ? std::max<int64_t>(value->as_int(), 0) : 0;
-  }
-
-  // error: an object with a message, or the message itself.
-  static std::string message_of(const Value& error, std::string_view otherwise) {
-    return error.is_string() ? error.as_string()
-                             : std::string(error.string_or("message", otherwise));
-  }
-
-  std::string error_text() const {
-    const auto body = parse_json(raw_);
-    const Value* error = body ? body->find("error") : nullptr;
-    return error != nullptr ? message_of(*error, raw_) : raw_;
-  }
-
-  LoadSample& sample_;
-  const TimePoint start_;
-  std::FILE* const shown_;
-  SseReader events_;
-  std::string raw_;
-  double last_ = 0;
-  bool is_done_ = false;
-  bool has_usage_ = false;
-  bool is_refused_ = false;  // by an error in a stream that had begun
-};
-
 // With a rate, users who do not wait for each other; else as many as are asked for.
 int concurrency_of(const LoadOptions& options) {
-  const int otherwise = options.rate > 0 ? kMaxConcurrency : kDefaultConcurrency;
+  const int otherwise = options.rate > 0 ? kMaxLoadConcurrency : kDefaultConcurrency;
   return std::min(options.concurrency > 0 ? options.concurrency : otherwise, options.n_requests);
 }
 
@@ -372,49 +194,98 @@ std::vector<double> plan_starts(const LoadOptions& options) {
   return starts;
 }
 
-LoadReport run_load(const LoadOptions& options,
-                    const Target& target,
-                    const std::vector<std::string>& prompts) {
-  LoadReport report;
-  report.samples.resize(static_cast<size_t>(options.n_requests));
-  report.concurrency = concurrency_of(options);
-  report.rate = options.rate;
-  const std::vector<double> starts = plan_starts(options);
-  std::atomic<int> next{0};
-  const TimePoint begin = Clock::now();
-  const auto work = [&] {
-    for (int i = next++; i < options.n_requests; i = next++) {
-      const auto index = static_cast<size_t>(i);
-      TimePoint start = Clock::now();
-      if (options.rate > 0) {  // late starts count: users do not wait for each other
-        start = begin + std::chrono::duration_cast<Clock::duration>(
-                            std::chrono::duration<double>(starts[index]));
-        std::this_thread::sleep_until(start);
-      }
-      ClientRequest request;
-      request.method = "POST";
-      request.path = "/v1/chat/completions";
-      request.api_key = target.api_key;
-      request.timeout = target.timeout;
-      request.body = body_of(options, target, prompts[index % prompts.size()], i);
-      std::FILE* const text_goes_to = options.is_json ? stderr : stdout;
-      AnswerReader reader(
-          report.samples[index], start, options.shows_one && i == 0 ? text_goes_to : nullptr);
-      const auto status =
-          exchange(target.url, request, [&](std::string_view bytes) { reader.feed(bytes); });
-      reader.finish(status, options);
+// Sends the requests from as many threads as may be under way.
+class LoadRun {
+ public:
+  LoadRun(const LoadOptions& options,
+          const Target& target,
+          const std::vector<std::string>& prompts,
+          const StopEvent& stop)
+      : options_(options),
+        target_(target),
+        prompts_(prompts),
+        stop_(stop),
+        starts_(plan_starts(options)),
+        progress_(options.n_requests, options.is_json, options.shows_one) {
+    report_.samples.resize(static_cast<size_t>(options.n_requests));
+    report_.n_asked = options.n_requests;
+    report_.concurrency = concurrency_of(options);
+    report_.rate = options.rate;
+  }
+
+  // What had not ended when it was stopped is left out.
+  LoadReport run() {
+    std::vector<std::thread> threads;
+    for (int i = 0; i < report_.concurrency; ++i) {
+      threads.emplace_back([this] { work(); });
     }
-  };
-  std::vector<std::thread> threads;
-  for (int i = 0; i < report.concurrency; ++i) {
-    threads.emplace_back(work);
+    for (std::thread& thread : threads) {
+      thread.join();
+    }
+    for (const LoadSample& sample : report_.samples) {
+      report_.seconds = std::max(report_.seconds, sample.ended);
+    }
+    std::erase_if(report_.samples, [](const LoadSample& sample) { return sample.ended == 0; });
+    report_.is_cut_short = std::ssize(report_.samples) < report_.n_asked;
+    return std::move(report_);
   }
-  for (std::thread& thread : threads) {
-    thread.join();
+
+ private:
+  void work() {
+    for (int i = next_++; i < options_.n_requests && !stop_.is_raised(); i = next_++) {
+      TimePoint start = Clock::now();
+      if (options_.rate > 0) {  // late starts count: users do not wait for each other
+        start = begin_ + std::chrono::duration_cast<Clock::duration>(
+                             std::chrono::duration<double>(starts_[static_cast<size_t>(i)]));
+        if (stop_.wait_until(start)) {
+          return;
+        }
+      }
+      send(i, start);
+    }
   }
-  report.seconds = seconds_since(begin);
-  return report;
-}
+
+  void send(int i, TimePoint start) {
+    const auto index = static_cast<size_t>(i);
+    LoadSample& sample = report_.samples[index];
+    ClientRequest request;
+    request.method = "POST";
+    request.path = "/v1/chat/completions";
+    request.api_key = target_.api_key;
+    request.timeout = target_.timeout;
+    request.body = body_of(options_, target_, prompts_[index % prompts_.size()], i);
+    request.stop_descriptor = stop_.descriptor();
+    std::FILE* const text_goes_to = options_.is_json ? stderr : stdout;
+    const bool is_shown = options_.shows_one && i == 0;
+    LoadAnswerReader reader(sample, start, is_shown ? text_goes_to : nullptr);
+    sample.started = seconds_since(begin_);
+    progress_.begin_one();
+    const auto status =
+        exchange(target_.url, request, [&](std::string_view bytes) { reader.feed(bytes); });
+    if (status || status.error().code != ErrorCode::kCancelled) {
+      reader.finish(status, options_.ignore_eos ? options_.max_tokens : 0);
+      sample.ended = seconds_since(begin_);
+    }
+    if (is_shown) {
+      std::fputs("\n\n", text_goes_to);
+      std::fflush(text_goes_to);
+      progress_.go();
+    }
+    if (sample.ended > 0) {
+      progress_.end_one(sample);
+    }
+  }
+
+  const LoadOptions& options_;
+  const Target& target_;
+  const std::vector<std::string>& prompts_;
+  const StopEvent& stop_;
+  const std::vector<double> starts_;
+  const TimePoint begin_ = Clock::now();
+  LoadReport report_;
+  std::atomic<int> next_{0};
+  LoadProgress progress_;
+};
 
 Result<int> load(const LoadOptions& options) {
   if (options.max_tokens == 0) {
@@ -436,6 +307,17 @@ Result<int> load(const LoadOptions& options) {
     }
     target.api_key = std::move(*key);
   }
+  // A signal ends what runs, and then its results are shown; before, and the second time, all.
+  StopEvent stop;
+  std::atomic<bool> is_running{false};
+  std::atomic<int> last_signal{0};
+  const StopSignals signals([&](int count, int signal) {
+    last_signal.store(signal);
+    if (!is_running.load() || count > 1) {
+      std::_Exit(128 + signal);
+    }
+    stop.raise();
+  });
   raise_descriptor_limit();
   const auto prompts = read_prompts(options.prompt_file);
   if (!prompts) {
@@ -451,16 +333,17 @@ Result<int> load(const LoadOptions& options) {
     }
     target.model = std::move(*model);
   }
-  std::FILE* const shown = options.is_json ? stderr : stdout;
   if (options.shows_one) {
+    std::FILE* const shown = options.is_json ? stderr : stdout;
     fmt::print(shown, "> {}\n", prompts->front());
     std::fflush(shown);
   }
-  const LoadReport report = run_load(options, target, *prompts);
-  if (options.shows_one) {
-    fmt::print(shown, "\n\n");
-  }
+  is_running.store(true);
+  const LoadReport report = LoadRun(options, target, *prompts, stop).run();
   fmt::print("{}", options.is_json ? report_json(report) + "\n" : report_text(report));
+  if (report.is_cut_short) {
+    return 128 + last_signal.load();
+  }
   if (!report.is_whole()) {
     return fail(ErrorCode::kInternal,
                 "{} of {} answers were not whole",
@@ -474,9 +357,11 @@ Result<int> load(const LoadOptions& options) {
 
 Result<int> load_command(Arguments arguments) {
   LoadOptions options;
-  OptionSet set("load URL [options]",
-                "Sends streaming chat requests to any OpenAI-compatible server and measures the "
-                "answers. Exit status 0 only if all were whole.");
+  OptionSet set(
+      "load URL [options]",
+      "Sends streaming chat requests to any OpenAI-compatible server and measures the "
+      "answers. Exit status 0 only if all were whole. Ctrl-C ends it early and shows what "
+      "came until then (status 130).");
   options.declare(set);
   return set.run(arguments, [&] { return load(options); });
 }

@@ -69,6 +69,12 @@ Totals total(const LoadReport& report) {
   return totals;
 }
 
+std::string rate_text(const LoadReport& report) {
+  const double sent = report.sent_rate();
+  return fmt::format(
+      "{} a second asked for{}", report.rate, sent > 0 ? fmt::format(", {:.2f} sent", sent) : "");
+}
+
 std::string row(const char* name, const std::vector<double>& seconds) {
   if (seconds.empty()) {
     return fmt::format("{:20} {:>9} {:>9} {:>9}\n", name, "-", "-", "-");
@@ -102,6 +108,15 @@ int64_t LoadReport::n_not_whole() const {
   });
 }
 
+double LoadReport::sent_rate() const {
+  if (samples.size() < 2) {
+    return 0;
+  }
+  const auto [first, last] = std::ranges::minmax_element(samples, {}, &LoadSample::started);
+  const double seconds = last->started - first->started;
+  return seconds > 0 ? static_cast<double>(samples.size() - 1) / seconds : 0;
+}
+
 double percentile(std::vector<double> values, double share) {
   if (values.empty()) {
     return 0;
@@ -116,11 +131,17 @@ double percentile(std::vector<double> values, double share) {
 std::string report_text(const LoadReport& report) {
   const Totals totals = total(report);
   const auto n_requests = static_cast<int64_t>(report.samples.size());
-  std::string text = fmt::format(
+  std::string text;
+  if (report.is_cut_short) {
+    text = fmt::format("cut short: {} of {} had ended, the others are not counted\n",
+                       n_requests,
+                       counted(report.n_asked, "request"));
+  }
+  text += fmt::format(
       "{}, {}: {} whole{}, {} short, {} refused, {} broken\n",
       counted(n_requests, "request"),
       report.rate > 0
-          ? fmt::format("{} a second", report.rate)
+          ? rate_text(report)
           : fmt::format("{} at once", std::min<int64_t>(n_requests, report.concurrency)),
       totals.n_whole,
       totals.n_empty > 0 ? fmt::format(" ({} empty)", totals.n_empty) : "",
@@ -154,9 +175,13 @@ std::string report_json(const LoadReport& report) {
     errors.add(error.first, error.n);
   }
   JsonObject object;
+  const double sent = report.sent_rate();
   object.add("requests", report.samples.size())
+      .add("requests_asked", report.n_asked)
+      .add("cut_short", report.is_cut_short)
       .add("concurrency", report.concurrency)
       .add("rate", report.rate)
+      .add("sent_rate", sent > 0 ? sent : std::numeric_limits<double>::quiet_NaN())
       .add("whole", totals.n_whole)
       .add("empty", totals.n_empty)
       .add("short", totals.n_short)

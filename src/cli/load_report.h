@@ -18,14 +18,20 @@ struct LoadSample {
   double whole = 0;               // from the (planned) start
   std::vector<double> gaps = {};  // between pieces of text; the first token is not one
   std::string finish_reason = {};
+  double started = 0;  // really sent, from the beginning of the load
+  double ended = 0;    // likewise; 0: has not
 };
 
 struct LoadReport {
-  std::vector<LoadSample> samples;
-  double seconds = 0;  // from the first start to the last end
+  std::vector<LoadSample> samples;  // of requests that have ended
+  int n_asked = 0;                  // requests that were to be sent
+  bool is_cut_short = false;        // it was stopped before all of them had ended
+  double seconds = 0;               // from the first start to the last end
   int concurrency = 0;
   double rate = 0;  // requests a second asked for; 0: as fast as answers come
 
+  // Requests a second that were really sent; 0 when that cannot be said.
+  double sent_rate() const;
   int64_t n_not_whole() const;  // did not come, broke off, or are short
   bool is_whole() const { return !samples.empty() && n_not_whole() == 0; }
 };

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <cstdio>
 #include <fstream>
 #include <mutex>
@@ -12,6 +13,7 @@
 #include <thread>
 
 #include "cli/command.h"
+#include "cli/load_progress.h"
 #include "cli/load_report.h"
 #include "server/http_server.h"
 
@@ -275,10 +277,91 @@ TEST_F(LoadTest, with_a_rate_nobody_waits_for_a_place) {
   EXPECT_EQ(report_["concurrency"], 40);
 }
 
+// Blocked here and in all threads that are made meanwhile, so that whoever waits for it gets it.
+class Blocked {
+ public:
+  explicit Blocked(int signal) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, signal);
+    pthread_sigmask(SIG_BLOCK, &set, &previous_);
+  }
+  ~Blocked() { pthread_sigmask(SIG_SETMASK, &previous_, nullptr); }
+  Blocked(const Blocked&) = delete;
+  Blocked& operator=(const Blocked&) = delete;
+
+ private:
+  sigset_t previous_{};
+};
+
+TEST_F(LoadTest, a_signal_ends_it_early_and_what_came_is_shown) {
+  const Blocked blocked(SIGINT);
+  serve({piece("a"), kReason, kUsage, "[DONE]"});
+  std::jthread interrupter([&] {
+    while (n_answered_.load() < 5) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    ::kill(::getpid(), SIGINT);
+  });
+  const std::vector<std::string> endless = {"--requests", "100000", "--concurrency", "2"};
+  EXPECT_EQ(load(endless), 130) << error_;
+  EXPECT_EQ(report_["cut_short"], true);
+  EXPECT_EQ(report_["requests_asked"], 100000);
+  EXPECT_GE(report_["requests"], 3);  // of five at least that were begun, two may be under way
+  EXPECT_LE(report_["requests"], n_answered_.load());
+  EXPECT_EQ(report_["whole"], report_["requests"]);
+  EXPECT_EQ(report_["broken"], 0);
+}
+
+TEST_F(LoadTest, a_signal_ends_the_wait_for_the_next_start) {
+  const Blocked blocked(SIGTERM);
+  serve({piece("a"), kReason, kUsage, "[DONE]"});
+  std::jthread interrupter([&] {
+    while (n_answered_.load() < 1) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    ::kill(::getpid(), SIGTERM);
+  });
+  EXPECT_EQ(load({"--requests", "3", "--rate", "0.0001"}, "", false), 143) << error_;
+  EXPECT_EQ(n_answered_.load(), 1);
+  EXPECT_TRUE(printed_.starts_with("cut short: ")) << printed_;
+}
+
+TEST(LoadReport, says_when_it_was_cut_short_and_what_rate_there_was) {
+  LoadReport report;
+  report.rate = 5;
+  report.seconds = 2;
+  report.n_asked = 64;
+  for (const double started : {0.5, 0.0, 1.5}) {  // in any order
+    report.samples.push_back({.status = 200, .whole = 0.1, .started = started, .ended = 2});
+  }
+  EXPECT_EQ(report.sent_rate(), 2 / 1.5);
+  EXPECT_TRUE(
+      report_text(report).starts_with("3 requests, 5 a second asked for, 1.33 sent: 3 whole"))
+      << report_text(report);
+  report.is_cut_short = true;
+  EXPECT_TRUE(report_text(report).starts_with("cut short: 3 of 64 requests had ended"))
+      << report_text(report);
+  report.samples.resize(1);
+  EXPECT_TRUE(json::parse(report_json(report))["sent_rate"].is_null());
+  EXPECT_NE(report_text(report).find("1 request, 5 a second asked for: "), std::string::npos);
+}
+
+TEST(LoadProgress, is_one_line) {
+  EXPECT_EQ(
+      load_progress_text({.n_requests = 64, .n_begun = 20, .n_ended = 12, .n_tokens = 1612}, 9),
+      "12 of 64 ended, 8 under way, 1612 tokens in 9 s");
+  EXPECT_EQ(load_progress_text({.n_requests = 64, .n_begun = 2, .n_ended = 2, .n_faulty = 1}, 0),
+            "2 of 64 ended, 1 not whole, 0 under way, 0 tokens in 0 s");
+}
+
 TEST_F(LoadTest, a_rate_spreads_the_starts) {
   serve({piece("a"), kReason, kUsage, "[DONE]"});
   EXPECT_EQ(load({"--requests", "10", "--rate", "50", "--concurrency", "10"}), 0);
   EXPECT_GT(report_["seconds"].get<double>(), 0.05);
+  EXPECT_EQ(report_["rate"], 50);
+  EXPECT_GT(report_["sent_rate"], 0);
+  EXPECT_EQ(report_["cut_short"], false);
 }
 
 TEST(Percentile, is_the_nearest_rank) {

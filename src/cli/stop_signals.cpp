@@ -19,7 +19,7 @@ sigset_t stop_set() {
 
 StopSignals::StopSignals(std::function<void(int count, int signal)> on_signal) {
   const sigset_t set = stop_set();
-  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  pthread_sigmask(SIG_BLOCK, &set, &previous_);
   thread_ = std::jthread([on_signal = std::move(on_signal)](const std::stop_token& stop) {
     const sigset_t waited = stop_set();
     const timespec period{0, 100'000'000};
@@ -31,6 +31,10 @@ StopSignals::StopSignals(std::function<void(int count, int signal)> on_signal) {
   });
 }
 
-StopSignals::~StopSignals() = default;
+StopSignals::~StopSignals() {
+  thread_.request_stop();
+  thread_.join();
+  pthread_sigmask(SIG_SETMASK, &previous_, nullptr);
+}
 
 }  // namespace millrace

@@ -1,7 +1,8 @@
 #pragma once
 // SIGINT and SIGTERM as a function call on a thread of their own. Make one before any other thread
-// starts: the signals are blocked in the maker, and threads inherit that.
+// starts: the signals are blocked in the maker as long as it lives, and threads inherit that.
 
+#include <csignal>
 #include <functional>
 #include <thread>
 
@@ -17,6 +18,7 @@ class StopSignals {
   StopSignals& operator=(const StopSignals&) = delete;
 
  private:
+  sigset_t previous_{};  // what was blocked before
   std::jthread thread_;
 };
 

@@ -402,6 +402,50 @@ for signal in INT TERM; do
     *) fail "run ended by SIG$signal with status $status: $(cat err)" ;;
   esac
 done
+# Ctrl-C shows what load has until then; on a terminal a line tells how far it is.
+"$millrace" serve demo --port 0 --port-file load_port -t 1 --verbose 2>log &
+server=$!
+for _ in $(seq 300); do grep -q 'ready:' log && break; sleep 0.1; done
+url=http://127.0.0.1:$(cat load_port)
+"$millrace" load "$url" -r 100000 -c 2 -n 4 --json >cut.json 2>err &
+pid=$!
+for _ in $(seq 300); do [ "$(grep -c 'POST /v1/chat/completions 200' log)" -ge 3 ] && break; sleep 0.1; done
+kill -INT $pid
+status=0
+wait $pid || status=$?
+[ "$status" = 130 ] || fail "load ended by SIGINT with status $status: $(cat err)"
+[ ! -s err ] || fail "load --json wrote to standard error: $(cat err)"
+/usr/bin/python3 - "$millrace" "$url" <<'PYTHON' || fail "load cut short: $(cat cut.json)"
+import json, os, pty, sys
+report = json.load(open("cut.json"))
+assert report["cut_short"] and 0 < report["requests"] < report["requests_asked"] == 100000
+assert report["whole"] == report["requests"] and report["broken"] == 0
+try:
+    for end in pty.openpty():
+        os.close(end)
+except OSError as error:  # a chroot without /dev/pts
+    print(f"skipped load on a terminal: {error}")
+    sys.exit()
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[1], [sys.argv[1], "load", sys.argv[2], "-r", "100000", "-n", "4"])
+shown = b""
+def wait_for(words):
+    global shown
+    while words not in shown:
+        shown += os.read(terminal, 4096)
+    shown = shown.split(words, 1)[1]
+wait_for(b"load: 0 of 100000 ended")
+wait_for(b" of 100000 ended, ")  # it renews itself
+os.write(terminal, b"\x03")
+wait_for(b"cut short: ")
+wait_for(b"whole answer")
+assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 130
+PYTHON
+kill -TERM $server
+wait $server || fail "serve: status $?: $(cat log)"
+server=
+grep -Eq '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\.[0-9]{3}[+-][0-9]{2}:[0-9]{2} info \[serve\] ready' log || fail "log lines: $(head -5 log)"
 expect_error '--warm missing.txt' serve demo --port 0 -t 1 --warm missing.txt
 expect_error 'as https://app.example' serve demo --allow-origin foo
 expect_error 'without spaces' serve demo --alias ''
