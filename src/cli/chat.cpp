@@ -19,6 +19,9 @@ namespace {
 
 using Kind = ChatLine::Kind;
 
+// What Linux hands over of a line that is typed or pasted; what is behind it is dropped.
+constexpr size_t kMaxTerminalLine = 4095;
+
 struct ChatCommand {
   const char* name;
   Kind kind;
@@ -41,6 +44,7 @@ class LineReader {
   // False at the end of the input or after an interruption.
   bool read(std::string& line) {
     line.clear();
+    was_cut_ = false;
     for (std::string part; read_part(part);) {
       if (part.ends_with('\r')) {
         part.pop_back();
@@ -54,11 +58,14 @@ class LineReader {
     }
     return !line.empty() && !is_interrupted_;
   }
+  // The terminal has dropped the end of the line, or of a part of it.
+  bool was_cut() const { return was_cut_; }
 
  private:
   bool read_part(std::string& part) {
     while (true) {
       if (const size_t end = buffer_.find('\n'); end != std::string::npos) {
+        was_cut_ = was_cut_ || (is_terminal_ && end >= kMaxTerminalLine);
         part = buffer_.substr(0, end);
         buffer_.erase(0, end + 1);
         return true;
@@ -84,8 +91,10 @@ class LineReader {
   }
 
   Interruption& interruption_;
+  const bool is_terminal_ = ::isatty(STDIN_FILENO) != 0;
   std::string buffer_;
   bool is_interrupted_ = false;
+  bool was_cut_ = false;
 };
 
 class Chat {
@@ -112,6 +121,13 @@ class Chat {
       if (!lines.read(line)) {
         print_note("{}", is_interactive ? "\n" : "");
         return 0;
+      }
+      if (lines.was_cut()) {
+        print_note(
+            "the terminal passes on {} bytes of a line, the rest of this one is lost: nothing was "
+            "sent (end shorter lines with \\, or use -p - < FILE)\n",
+            kMaxTerminalLine);
+        continue;
       }
       const ChatLine said = parse_chat_line(line);
       if (said.kind == Kind::kExit) {
@@ -143,9 +159,14 @@ class Chat {
         return answer();
       case Kind::kClear:
         conversation_.clear();
+        confirm(conversation_.has_system()
+                    ? "the conversation is forgotten, but for the system message"
+                    : "the conversation is forgotten");
         return {};
       case Kind::kSystem:
         conversation_.set_system(said.text);
+        confirm(conversation_.has_system() ? "the system message is set"
+                                           : "there is no system message");
         return {};
       case Kind::kHelp:
         print_note("{}", chat_help());
@@ -180,6 +201,13 @@ class Chat {
         near.empty() ? "" : ", did you mean " + near + "?");
   }
 
+  // What a command has done, for somebody who types it.
+  void confirm(std::string_view what) const {
+    if (!options_.is_quiet && !options_.is_json) {
+      print_note("{}\n", what);
+    }
+  }
+
   // Answers the open question; if that fails, the question is dropped.
   Result<void> answer() {
     auto done = try_to_answer();
@@ -200,6 +228,7 @@ class Chat {
     if (request.seed) {
       *request.seed += n_repeats_;  // else the same answer would come again
     }
+    const std::optional<int64_t> max_tokens = request.max_tokens;
     const auto answer =
         generate(engine_, std::move(request), &interruption_, [&](const std::string& text) {
           if (!options_.is_json) {
@@ -214,6 +243,10 @@ class Chat {
     std::fflush(stdout);
     if (!options_.is_quiet && !options_.is_json) {
       print_note("[{}]\n", timings_text(answer->finish));
+      const std::string note = cut_note(answer->finish, max_tokens, engine_.info().max_model_len);
+      if (!note.empty()) {
+        print_note("[{}{}]\n", note, max_tokens ? "" : " (/clear forgets the conversation)");
+      }
     }
     conversation_.add_answer(answer->text);
     return {};

@@ -46,6 +46,7 @@ class Conversation {
   void drop_last() { turns_.pop_back(); }
   void clear() { turns_.clear(); }  // keeps the system message
   void set_system(std::string text);
+  bool has_system() const { return system_.has_value(); }
 
   Value messages() const;
 

@@ -104,6 +104,19 @@ TEST(RunOptions, mistakes_in_stop_strings_name_the_option) {
   expect_refused(options, "--stop may be given 16 times, got 17");
 }
 
+TEST(CutNote, says_what_an_answer_ran_into) {
+  FinishEvent finish;
+  finish.usage.completion_tokens = 40;
+  for (const FinishReason reason : {FinishReason::kStop, FinishReason::kCancelled}) {
+    finish.reason = reason;
+    EXPECT_EQ(cut_note(finish, 40, 2048), "");
+  }
+  finish.reason = FinishReason::kLength;
+  EXPECT_EQ(cut_note(finish, 40, 2048), "cut off: -n 40 allows no more");
+  EXPECT_EQ(cut_note(finish, 41, 2048), "cut off: the window of 2048 tokens is full");
+  EXPECT_EQ(cut_note(finish, std::nullopt, 2048), "cut off: the window of 2048 tokens is full");
+}
+
 TEST(Timings, are_one_line_without_what_came_from_the_cache) {
   FinishEvent finish;
   finish.usage = {.prompt_tokens = 30, .cached_tokens = 20, .completion_tokens = 5};

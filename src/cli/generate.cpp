@@ -165,6 +165,15 @@ std::string timings_text(const FinishEvent& finish) {
   return text;
 }
 
+std::string cut_note(const FinishEvent& finish, std::optional<int64_t> max_tokens, int64_t window) {
+  if (finish.reason != FinishReason::kLength) {
+    return "";
+  }
+  return max_tokens && finish.usage.completion_tokens >= *max_tokens
+             ? fmt::format("cut off: -n {} allows no more", *max_tokens)
+             : fmt::format("cut off: the window of {} tokens is full", window);
+}
+
 std::string answer_json(const Engine& engine, const Answer& answer) {
   const FinishEvent& finish = answer.finish;
   JsonObject timings;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,10 @@ double decode_rate(const FinishEvent& finish);
 
 // "14 prompt tokens at 812.3 tokens/s, 60 generated at 240.1 tokens/s"
 std::string timings_text(const FinishEvent& finish);
+
+// Why an answer of so many tokens at most (absent: what the window leaves) was cut off: by -n or by
+// a window of so many tokens; empty: it was not.
+std::string cut_note(const FinishEvent& finish, std::optional<int64_t> max_tokens, int64_t window);
 
 // The object that --json prints.
 std::string answer_json(const Engine& engine, const Answer& answer);

@@ -59,6 +59,7 @@ Result<FinishReason> run_once(Engine& engine,
   }
   Request request = options.request();
   request.prompt = std::move(*prompt);
+  const std::optional<int64_t> max_tokens = request.max_tokens;
   const auto answer =
       generate(engine, std::move(request), &interruption, [&](const std::string& text) {
         if (!options.is_json) {
@@ -79,6 +80,10 @@ Result<FinishReason> run_once(Engine& engine,
   }
   if (!options.is_quiet) {
     print_note("[{}]\n", timings_text(answer->finish));
+    if (const std::string note = cut_note(answer->finish, max_tokens, engine.info().max_model_len);
+        !note.empty()) {
+      print_note("[{}]\n", note);
+    }
   }
   return answer->finish.reason;
 }

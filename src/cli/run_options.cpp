@@ -80,7 +80,7 @@ void RunOptions::declare(OptionSet& options) {
   options.add("--stop", stop, "End the answer before this text (repeatable, up to 16)");
   options.add("--raw", is_raw, "The prompt as it is, without the model's chat template");
   options.add("--ignore-eos", ignore_eos, "Go on after the model's end token");
-  options.add("-q,--quiet", is_quiet, "No line about the speed, no greeting");
+  options.add("-q,--quiet", is_quiet, "No lines about speed and end of an answer, no greeting");
   options.add("--json", is_json, "Print one JSON object with ids, text and timings");
 }
 

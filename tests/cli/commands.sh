@@ -305,7 +305,7 @@ printf 'Hello.\nAnd again?\n' | "$millrace" run demo -n 8 --temperature 0 -t 1 >
 [ "$(grep -c . chat)" -ge 1 ] || fail "chat: $(cat err)"
 if grep -q '^> \|/help lists' err; then fail "a piped chat has signs for somebody who types: $(cat err)"; fi
 /usr/bin/python3 - "$millrace" <<'PYTHON' || fail "a chat on a terminal"
-import os, pty, sys
+import os, pty, sys, threading
 try:
     for end in pty.openpty():
         os.close(end)
@@ -326,6 +326,9 @@ wait_for(b"> ")
 os.write(terminal, b"Hello.\n")
 wait_for(b"tokens/s")
 wait_for(b"> ")
+threading.Thread(target=os.write, args=(terminal, b"x" * 5000 + b"\n")).start()  # echoed meanwhile
+wait_for(b"is lost: nothing was sent")
+wait_for(b"> ")
 os.write(terminal, b"\x04")  # Ctrl-D
 assert os.waitpid(pid, 0)[1] == 0
 PYTHON
@@ -336,12 +339,20 @@ grep -q '/regen .*once more' err || fail "/help: $(cat err)"
 grep -q '/help takes no text behind it' err || fail "/help x: $(cat err)"
 grep -q 'no command /bye, here: /exit' err || fail "a chat command of others: $(cat err)"
 grep -q 'did you mean /regen?' err || fail "an unknown chat command: $(cat err)"
+grep -q 'is forgotten\|message is set' err && fail "--json: $(cat err)"
 grep -q 'no answer yet' err || fail "/regen without an answer: $(cat err)"
 /usr/bin/python3 - <<'PYTHON' || fail "chat: what the model was sent"
 import json
 first, again, kind = [json.loads(line)["prompt_tokens"] for line in open("chat")]
 assert first == again and len(kind) > len(first)
 PYTHON
+printf 'Hello.\n/clear\n/system Be kind.\n/clear\n/system\nTell me a story.\n' |
+  "$millrace" run demo -n 3 --temperature 0 --ignore-eos -t 1 >chat 2>err || fail "chat: $(cat err)"
+[ "$(grep -c '^the conversation is forgotten' err)" -eq 2 ] || fail "/clear: $(cat err)"
+grep -q '^the system message is set$' err && grep -q '^there is no system message$' err || fail "/system: $(cat err)"
+[ "$(grep -c '^\[cut off: -n 3 allows no more\]$' err)" -eq 2 ] || fail "an answer that -n cut: $(cat err)"
+"$millrace" run demo -p 'Tell me a story.' --ignore-eos --max-model-len 64 -t 1 >out 2>err || fail "run: $(cat err)"
+grep -q '^\[cut off: the window of 64 tokens is full\]$' err || fail "an answer that the window cut: $(cat err)"
 printf 'One \\\nline.\n/system Be kind.\nHi.' | "$millrace" run demo -n 8 -s 1 -t 1 --json >chat 2>err || fail "chat: $(cat err)"
 printf 'One \\\r\nline.\r\n/system Be kind.\r\nHi.\r' | "$millrace" run demo -n 8 -s 1 -t 1 --json >other 2>err || fail "chat: $(cat err)"
 /usr/bin/python3 - <<'PYTHON' || fail "chat: lines that end in CR LF are other messages"
