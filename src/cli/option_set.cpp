@@ -7,6 +7,7 @@
 #include <cctype>
 #include <charconv>
 #include <cstdio>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <set>
@@ -108,6 +109,7 @@ struct OptionSet::Parser {
   CLI::App app;
   std::string usage;
   std::set<const CLI::Option*> numbers;  // options whose value is one
+  std::set<const CLI::Option*> lists;    // that may be repeated
 
   template <class T>
   void add(const char* names, T& value, const char* help) {
@@ -223,13 +225,33 @@ struct OptionSet::Parser {
     return nullptr;
   }
 
+  // The repeatable option with several words behind it, this one among them: --alias a b.
+  const CLI::Option* list_before(std::span<const std::string> arguments,
+                                 const std::string& word) const {
+    auto at = std::ranges::find(arguments, word);
+    while (at != arguments.begin() && !std::prev(at)->starts_with('-')) {
+      --at;
+    }
+    if (at == arguments.begin()) {
+      return nullptr;
+    }
+    const std::string& name = *std::prev(at);
+    const CLI::Option* option = app.get_option_no_throw(name.substr(0, name.find('=')));
+    return lists.contains(option) ? option : nullptr;
+  }
+
   // What to say of the first argument that no option took.
-  std::string unknown_argument() const {
+  std::string unknown_argument(std::span<const std::string> arguments) const {
     const std::string unknown = app.remaining().front();
-    const bool has_prompt = app.get_option_no_throw("--prompt") != nullptr;
-    return fmt::format("unknown argument {}{}",
-                       unknown,
-                       has_prompt ? ": a prompt goes behind -p, in quotation marks" : "");
+    std::string hint;
+    if (const CLI::Option* list = list_before(arguments, unknown)) {
+      hint = fmt::format(": {0} takes one value at a time, as {0} ONE {0} OTHER", list->get_name());
+    } else if (app.get_option_no_throw("--prompt") != nullptr) {
+      hint = ": a prompt goes behind -p, in quotation marks";
+    } else if (app.get_option_no_throw("--trace") != nullptr) {
+      hint = fmt::format(", did you mean --trace {}?", unknown);
+    }
+    return fmt::format("unknown argument {}{}", unknown, hint);
   }
 
   std::string command() const { return usage.substr(0, usage.find(' ')); }
@@ -264,7 +286,7 @@ void OptionSet::add(const char* names, std::string& value, const char* help) {
   parser_->add(names, value, help);
 }
 void OptionSet::add(const char* names, std::vector<std::string>& values, const char* help) {
-  parser_->app.add_option(names, values, help)->allow_extra_args(false);
+  parser_->lists.insert(parser_->app.add_option(names, values, help)->allow_extra_args(false));
 }
 void OptionSet::add(const char* names, bool& value, const char* help) {
   parser_->app.add_flag(names, value, help);
@@ -333,7 +355,7 @@ Result<OptionSet::Outcome> OptionSet::parse(std::span<const std::string> argumen
     const bool is_unknown = !parser_->app.remaining().empty();
     return fail(ErrorCode::kInvalidArgument,
                 "{} {}",
-                is_unknown ? parser_->unknown_argument() : error.what(),
+                is_unknown ? parser_->unknown_argument(arguments) : error.what(),
                 parser_->help_hint());
   }
 }

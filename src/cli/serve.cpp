@@ -64,7 +64,8 @@ struct ServeOptions {
     options.add(
         "--alias",
         aliases,
-        "A name for the model, besides the file's; the first is the one shown (repeatable)");
+        "A name for the model, besides the file's, or several with commas between them; the first "
+        "is the one shown (repeatable)");
     options.add(
         "--api-key-file",
         api_key_file,
@@ -157,8 +158,21 @@ Result<void> write_port_file(const std::string& path, uint16_t port) {
   return {};
 }
 
-Result<void> check_names(const ServeOptions& options) {
+// All names of --alias, also those with commas between them.
+std::vector<std::string> alias_names(const ServeOptions& options) {
+  std::vector<std::string> names;
   for (const std::string& alias : options.aliases) {
+    for (size_t at = 0; at != std::string::npos;) {
+      const size_t comma = alias.find(',', at);
+      names.push_back(alias.substr(at, comma - at));
+      at = comma == std::string::npos ? comma : comma + 1;
+    }
+  }
+  return names;
+}
+
+Result<void> check_names(const ServeOptions& options) {
+  for (const std::string& alias : alias_names(options)) {
     const bool is_printable =
         std::ranges::none_of(alias, [](unsigned char c) { return c <= ' ' || c == 0x7f; });
     if (alias.empty() || !is_printable) {
@@ -193,7 +207,7 @@ Result<void> check_files(const ServeOptions& options) {
 
 Result<ServiceOptions> service_options(const ServeOptions& options) {
   ServiceOptions result;
-  std::vector<std::string> names = options.aliases;
+  std::vector<std::string> names = alias_names(options);
   names.push_back(model_path_name(options.model.model));  // "demo" stays as it is
   for (std::string& name : names) {
     if (std::ranges::find(result.model_names, name) == result.model_names.end()) {

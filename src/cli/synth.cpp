@@ -45,6 +45,22 @@ void note_other_types(const std::string& path, DType asked) {
   }
 }
 
+// A type by its name. What others call Q4_K_M is a recipe: most matrices Q4_K, some of them finer.
+Result<DType> type_to_make(const std::string& name) {
+  const auto dtype = dtype_from_name(name);
+  if (dtype) {
+    return *dtype;
+  }
+  const auto base = dtype_from_name(name.substr(0, name.rfind('_')));
+  if (base) {
+    return fail(ErrorCode::kUnsupported,
+                "--type {}: mixtures of types are not made, did you mean {}?",
+                name,
+                dtype_info(*base).name);
+  }
+  return fail(dtype.error().code, "--type: {}", dtype.error().message);
+}
+
 }  // namespace
 
 Result<int> synth_command(Arguments arguments) {
@@ -92,7 +108,7 @@ Result<int> synth_command(Arguments arguments) {
   if (*outcome == OptionSet::Outcome::kHelpShown) {
     return 0;
   }
-  const auto dtype = dtype_from_name(type);
+  const auto dtype = type_to_make(type);
   if (!dtype) {
     return propagate(dtype);
   }

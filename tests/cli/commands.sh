@@ -44,6 +44,13 @@ expect_error 'unknown options: -ngl, here: not built .*; -fa, not needed here (a
 expect_error 'option --temp, here: "temperature" in each request' serve x.gguf --temp 0
 expect_error 'option -tb, here: -t, --threads' run x.gguf -p Hi -tb 4
 expect_error 'a prompt goes behind -p' run x.gguf 'Why is the sky blue?'
+expect_error 'unknown argument b: --alias takes one value at a time' serve x.gguf --alias a b
+expect_error 'unknown argument x.gguf: --alias takes one value at a time' serve --alias=a b x.gguf
+expect_error 'unknown argument two: --stop takes one value at a time' run x.gguf -p hi --stop one two
+expect_error 'did you mean --trace trace.jsonl?' simulate trace.jsonl
+expect_error 'type Q4_K_M: mixtures of types are not made, did you mean Q4_K?' synth out.gguf --shape smollm2-135m --type Q4_K_M
+expect_error 'did you mean Q3_K?' synth out.gguf --shape smollm2-135m --type q3_k_xl
+expect_error '--type: .*IQ4_XS.*Q4_K' synth out.gguf --shape smollm2-135m --type IQ4_XS
 expect_error 'did you mean millrace run MODEL -p TEXT?' -m x.gguf -p Hi
 expect_error 'a command comes first' -p Hi
 expect_error 'speculate: expected a value behind it: .*ngram or draft' bench x.gguf --speculate
@@ -399,6 +406,7 @@ expect_late_error 'warm bad.txt: line 4: messages' --warm bad.txt
 printf '\n{"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}]}\n' >other.txt
 expect_late_error "warm other.txt: line 2: model: 'gpt-4o' is not served here; there is demo" --warm other.txt
 expect_late_error 'there is mine, demo (--alias' --warm other.txt --alias mine --alias demo --alias mine
+expect_late_error 'there is mine, yours, third, demo (--alias' --warm other.txt --alias mine,yours --alias third
 expect_late_error '--kv-disk missing/disk: no folder' --kv-disk missing/disk
 expect_late_error '--kv-disk keeps the prefix cache' --kv-disk disk --no-prefix-cache
 for signal in INT TERM; do
@@ -460,6 +468,7 @@ grep -Eq '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\.[0-9]{3}[+-][0-9]{2}:[0-9]{2} i
 expect_error '--warm missing.txt' serve demo --port 0 -t 1 --warm missing.txt
 expect_error 'as https://app.example' serve demo --allow-origin foo
 expect_error 'without spaces' serve demo --alias ''
+expect_error 'without spaces, got ""' serve demo --alias a,,b
 expect_error 'did you mean demo' run demo.gguf -p hi
 expect_error 'fetch a GGUF file yourself' run owner/name -p hi
 expect_error 'fetch a GGUF file yourself' run https://models.example/a.gguf -p hi
