@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/cgroup.h"
+#include "base/cpu_caches.h"
 
 namespace millrace {
 namespace {
@@ -55,6 +56,7 @@ CpuInfo read_cpu_info() {
                         : static_cast<int>(cpus.size());
   info.n_physical_cores = cpus.empty() ? info.n_affinity : count_physical_cores(cpus);
   info.quota = read_cgroup_limits().cpus;
+  info.last_level_caches = last_level_caches(cpus);
   return info;
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/cpu_caches.h"
 #include "base/cpu_info.h"
 #include "base/worker_pool.h"
 #include "cli/bench_machine.h"
@@ -174,9 +175,12 @@ Result<int> bench(BenchOptions asked) {
   if (!rates) {
     return propagate(rates);
   }
-  const BenchReport report{.size = *size,
-                           .rates = *std::move(rates),
-                           .limits = better_of(before, measure_limits(engine.info().n_threads))};
+  const int n_threads = engine.info().n_threads;
+  const BenchReport report{
+      .size = *size,
+      .rates = *std::move(rates),
+      .limits = better_of(before, measure_limits(n_threads)),
+      .cache_bytes = cache_bytes_of_threads(read_cpu_info().last_level_caches, n_threads)};
   if (asked.is_json) {
     fmt::print("{}\n", bench_json(engine, report).text());
   } else {

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
+#include <optional>
 
 #include "base/human_bytes.h"
 #include "cli/bench_machine.h"
@@ -17,8 +19,10 @@ struct Findings {
   double prefill = 0;  // tokens/s
   double decode = 0;
   double prefill_share = 0;     // of the multiply-adds that the dot units could do
-  double decode_bandwidth = 0;  // bytes of weights and KV read a second
-  double decode_share = 0;      // of the memory bandwidth
+  double step_bytes = 0;        // of weights and KV that a decode reads
+  double decode_bandwidth = 0;  // the same a second
+  // Of the memory bandwidth; absent when a cache holds all that is read, so memory is no limit.
+  std::optional<double> decode_share = {};
 };
 
 Findings findings_of(const Engine& engine, const BenchReport& report) {
@@ -32,10 +36,11 @@ Findings findings_of(const Engine& engine, const BenchReport& report) {
   found.prefill_share = found.prefill * least / std::max(1, size.n_prompt);
   const double depth = size.depth + size.n_generate / 2.0;
   const double weight_bytes = decode_bytes(cost, 0);
-  const double step_bytes =
-      weight_bytes + size.n_sequences * (decode_bytes(cost, depth) - weight_bytes);
-  found.decode_bandwidth = found.decode / size.n_sequences * step_bytes;
-  found.decode_share = found.decode_bandwidth / report.limits.read_all;
+  found.step_bytes = weight_bytes + size.n_sequences * (decode_bytes(cost, depth) - weight_bytes);
+  found.decode_bandwidth = found.decode / size.n_sequences * found.step_bytes;
+  if (found.step_bytes > static_cast<double>(report.cache_bytes)) {
+    found.decode_share = found.decode_bandwidth / report.limits.read_all;
+  }
   return found;
 }
 
@@ -59,17 +64,20 @@ std::string bench_text(const Engine& engine, const BenchReport& report) {
         100 * found.prefill_share);
   }
   if (!report.rates.decode.empty()) {
-    text += fmt::format(
-        "decode  {:5} tokens after {:5} {:6.1f} tokens/s{}, {:.1f} GB/s, {:.0f} % of the memory "
-        "bandwidth\n",
-        size.n_generate,
-        size.depth,
-        found.decode,
-        size.n_sequences > 1 ? fmt::format(" of {} sequences", size.n_sequences) : "",
-        found.decode_bandwidth / 1e9,
-        100 * found.decode_share);
+    text +=
+        fmt::format("decode  {:5} tokens after {:5} {:6.1f} tokens/s{}, {:.1f} GB/s, {}\n",
+                    size.n_generate,
+                    size.depth,
+                    found.decode,
+                    size.n_sequences > 1 ? fmt::format(" of {} sequences", size.n_sequences) : "",
+                    found.decode_bandwidth / 1e9,
+                    found.decode_share
+                        ? fmt::format("{:.0f} % of the memory bandwidth", 100 * *found.decode_share)
+                        : fmt::format("in cache: {} a step, the caches hold {}",
+                                      human_bytes(static_cast<uint64_t>(found.step_bytes)),
+                                      human_bytes(static_cast<uint64_t>(report.cache_bytes))));
     if (found.decode_share > 1) {
-      text += "        more than 100 %: the weights come from the processor's caches\n";
+      text += "        more than 100 %: some of the weights come from the processor's caches\n";
     }
   }
   return text;
@@ -94,7 +102,10 @@ JsonObject bench_json(const Engine& engine, const BenchReport& report) {
       .add("prefill_share_of_peak", found.prefill_share)
       .add("decode_tokens_per_second", found.decode)
       .add("decode_bytes_per_second", found.decode_bandwidth)
-      .add("decode_share_of_bandwidth", found.decode_share)
+      .add("decode_bytes_per_step", found.step_bytes)
+      .add("cache_bytes", report.cache_bytes)
+      .add("decode_share_of_bandwidth",
+           found.decode_share.value_or(std::numeric_limits<double>::quiet_NaN()))  // null
       .add("prefill_all", report.rates.prefill)
       .add("decode_all", report.rates.decode)
       .add("machine", machine_json(report.limits));

@@ -2,6 +2,7 @@
 // How bench shows what it measured, and how near that comes to what the machine can do. Plain
 // functions, any thread.
 
+#include <cstdint>
 #include <string>
 
 #include "cli/bench_rates.h"
@@ -14,6 +15,7 @@ struct BenchReport {
   BenchSize size;
   BenchRates rates;
   kernels::MachineLimits limits;  // with the threads of the engine
+  int64_t cache_bytes = 0;        // of the last level, that these threads have; 0: unknown
 };
 
 // The engine is the one that was measured. A few lines for people.

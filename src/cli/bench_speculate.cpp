@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -222,17 +223,28 @@ std::string speculation_text(const SpeculationReport& report) {
                                  "with prompt",
                                  "tokens/pass",
                                  "guesses right");
+  // Where nothing was guessed both were computed alike: a ratio would be noise.
   for (const SpeculationResult& result : report.results) {
     const int64_t n_guesses = result.n_accepted + result.n_rejected;
-    text += fmt::format("{:<12}{:>16.1f}{:>12.1f}{:>8.3f}{:>14.3f}{:>14.2f}{:>20}\n",
-                        result.name,
-                        result.plain,
-                        result.speculative,
-                        result.ratio,
-                        result.whole_ratio,
-                        result.tokens_per_pass(),
-                        fmt::format("{} of {}", result.n_accepted, n_guesses));
+    const auto ratio = [&](double value) {
+      return result.has_guesses() ? fmt::format("{:.3f}", value) : "-";
+    };
+    text += fmt::format(
+        "{:<12}{:>16.1f}{:>12.1f}{:>8}{:>14}{:>14.2f}{:>20}\n",
+        result.name,
+        result.plain,
+        result.speculative,
+        ratio(result.ratio),
+        ratio(result.whole_ratio),
+        result.tokens_per_pass(),
+        result.has_guesses() ? fmt::format("{} of {}", result.n_accepted, n_guesses) : "none made");
   }
+  text +=
+      "ratio: the median of those of pairs, an answer with guesses and one without made right "
+      "after "
+      "each\nother, and so not the quotient of the two medians before it; with prompt: the same "
+      "with "
+      "the prompt's time\n";
   if (!report.right_at.empty()) {
     text += "right, by place in the guess:";
     for (const double share : report.right_at) {
@@ -245,13 +257,16 @@ std::string speculation_text(const SpeculationReport& report) {
 
 JsonObject speculation_json(const SpeculationReport& report) {
   std::vector<JsonObject> results;
+  const auto ratio = [](const SpeculationResult& result, double value) {
+    return result.has_guesses() ? value : std::numeric_limits<double>::quiet_NaN();  // null
+  };
   for (const SpeculationResult& result : report.results) {
     results.emplace_back()
         .add("prompt", result.name)
         .add("plain_tokens_per_second", result.plain)
         .add("speculative_tokens_per_second", result.speculative)
-        .add("ratio", result.ratio)
-        .add("ratio_with_prompt", result.whole_ratio)
+        .add("ratio", ratio(result, result.ratio))
+        .add("ratio_with_prompt", ratio(result, result.whole_ratio))
         .add("pairs", result.n_pairs)
         .add("tokens", result.n_tokens)
         .add("tokens_per_pass", result.tokens_per_pass())

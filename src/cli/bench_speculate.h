@@ -22,6 +22,7 @@ struct SpeculationResult {
   int64_t n_accepted = 0;  // of them, guessed
   int64_t n_rejected = 0;  // guesses that were wrong
 
+  bool has_guesses() const { return n_accepted + n_rejected > 0; }
   // Tokens that a pass over the weights brings.
   double tokens_per_pass() const;
 };
