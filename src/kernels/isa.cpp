@@ -113,15 +113,29 @@ Isa detect_isa() {
 
 Result<Isa> isa_from_name(std::string_view name) {
   std::string known;
+  std::string available;
+  bool is_known = false;
   for (const Isa isa : kAllIsas) {
-    if (name == isa_name(isa)) {
-      if (isa_is_available(isa)) return isa;
-      return fail(ErrorCode::kUnsupported, "[isa] this processor cannot run the {} kernels", name);
+    const auto add_to = [isa](std::string& names) {
+      names += fmt::format("{}{}", names.empty() ? "" : ", ", isa_name(isa));
+    };
+    add_to(known);
+    if (!isa_is_available(isa)) {
+      is_known = is_known || name == isa_name(isa);
+      continue;
     }
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", isa_name(isa));
+    if (name == isa_name(isa)) return isa;
+    add_to(available);
   }
-  return fail(
-      ErrorCode::kInvalidArgument, "[isa] unknown instruction set '{}'; known: {}", name, known);
+  if (is_known) {
+    return fail(
+        ErrorCode::kUnsupported, "[isa] this processor cannot run {}, it runs {}", name, available);
+  }
+  return fail(ErrorCode::kInvalidArgument,
+              "[isa] unknown instruction set '{}', expected one of {}; this processor runs {}",
+              name,
+              known,
+              available);
 }
 
 }  // namespace millrace::kernels

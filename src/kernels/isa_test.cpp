@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "kernels/kernel_table.h"
 
 namespace millrace::kernels {
@@ -16,7 +18,17 @@ TEST(Isa, names_lead_back_to_the_available_tiers) {
     } else {
       ASSERT_FALSE(found.has_value());
       EXPECT_EQ(found.error().code, ErrorCode::kUnsupported);
+      for (const Isa other : kAllIsas) {  // said as whole words
+        const std::string words = found.error().message.substr(found.error().message.find("runs"));
+        EXPECT_EQ((words + ",").find(std::string(" ") + isa_name(other) + ",") != std::string::npos,
+                  isa_is_available(other))
+            << words;
+      }
     }
+  }
+  for (const Isa isa : kAllIsas) {
+    const std::string message = isa_from_name("mmx").error().message;
+    EXPECT_NE(message.find(isa_name(isa)), std::string::npos) << message;
   }
   EXPECT_EQ(isa_from_name("mmx").error().code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(isa_from_name("").error().code, ErrorCode::kInvalidArgument);

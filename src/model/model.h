@@ -43,7 +43,8 @@ struct LoadOptions {
   // Absent: F32 for F32 and F16 weight files, BF16 for others.
   std::optional<KvType> kv_type = std::nullopt;
   int max_batch_tokens = 512;  // scratch is sized for it; forward takes no more
-  // Called on the loading thread after every tensor that has been read; bytes of their data.
+  // Called on the loading thread after every matrix that has been packed; bytes that they take in
+  // the file, in the end all of them.
   std::function<void(int64_t done_bytes, int64_t total_bytes)> progress = {};
 };
 

@@ -20,15 +20,17 @@ namespace {
 
 class Loader {
  public:
-  // panels: for all matrices, one after the other.
+  // panels: for all matrices, one after the other; n_matrix_bytes: what they take in the file.
   Loader(const Checkpoint& file,
          WorkerPool& pool,
          Buffer& panels,
+         int64_t n_matrix_bytes,
          const std::function<void(int64_t, int64_t)>& progress)
-      : file_(file), pool_(pool), panels_(panels), progress_(progress) {
-    for (const TensorView& tensor : file.tensors())
-      total_ += static_cast<int64_t>(tensor.data.size());
-  }
+      : file_(file),
+        pool_(pool),
+        panels_(panels),
+        n_matrix_bytes_(n_matrix_bytes),
+        progress_(progress) {}
 
   Result<void> vector(const std::string& name, bool is_wanted, std::vector<float>& values) {
     if (!is_wanted) return {};
@@ -45,7 +47,6 @@ class Loader {
                   *bad,
                   bad - values.begin());
     }
-    report(tensor);
     return {};
   }
 
@@ -59,7 +60,8 @@ class Loader {
     auto packed = kernels::LinearWeights::pack(*ordered, rounding_of(name), pool_, memory);
     if (!packed) return propagate(packed);
     weights = *std::move(packed);
-    report(tensor);
+    n_bytes_done_ += static_cast<int64_t>(tensor.data.size());
+    if (progress_) progress_(n_bytes_done_, n_matrix_bytes_);
     return {};
   }
 
@@ -95,19 +97,14 @@ class Loader {
     return ordered;
   }
 
-  void report(const TensorView& tensor) {
-    done_ += static_cast<int64_t>(tensor.data.size());
-    if (progress_) progress_(done_, total_);
-  }
-
   const Checkpoint& file_;
   WorkerPool& pool_;
   Buffer& panels_;
   size_t n_taken_ = 0;  // bytes of panels_
   Buffer ordered_rows_;
+  const int64_t n_matrix_bytes_;
+  int64_t n_bytes_done_ = 0;  // of them
   const std::function<void(int64_t, int64_t)>& progress_;
-  int64_t done_ = 0;
-  int64_t total_ = 0;
 };
 
 Result<LayerWeights> load_layer(Loader& loader, const ModelSpec& spec, int index) {
@@ -155,8 +152,10 @@ Result<Weights> load_weights(const Checkpoint& file,
                              WorkerPool& pool,
                              const std::function<void(int64_t, int64_t)>& progress) {
   size_t n_bytes = 0;
+  int64_t n_matrix_bytes = 0;
   for (const MatrixUse& use : matrix_uses(file, spec)) {
     n_bytes += kernels::packed_bytes(*use.tensor);
+    n_matrix_bytes += static_cast<int64_t>(use.tensor->data.size());
   }
   auto panels = Buffer::try_allocate(n_bytes);
   if (!panels) {
@@ -164,7 +163,7 @@ Result<Weights> load_weights(const Checkpoint& file,
   }
   Weights weights;
   weights.panels = *std::move(panels);
-  Loader loader(file, pool, weights.panels, progress);
+  Loader loader(file, pool, weights.panels, n_matrix_bytes, progress);
   weights.embedding = loader.find(kEmbeddingName);
   if (auto done = loader.vector("rope_freqs.weight", spec.rope.has_factors, weights.rope_factors);
       !done) {
