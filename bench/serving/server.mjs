@@ -1,6 +1,7 @@
 // A Millrace server of its own on a free loopback port, and figures about it.
 import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import http from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -12,6 +13,23 @@ process.on('uncaughtException', (error) => {
 });
 function expected(message) {
   return Object.assign(new Error(message), { isExpected: true });
+}
+
+// The response to a POST of JSON: its statusCode, and its body as an async iterable of buffers. However long the server
+// is silent: fetch gives up after five minutes, which a long prompt on a small machine may take.
+const agent = new http.Agent({ keepAlive: true });
+export function post(url, fields, signal = undefined) {
+  return new Promise((resolve, reject) => {
+    const request = http.request(url, { method: 'POST', agent, signal }, resolve);
+    request.on('error', reject);
+    request.end(JSON.stringify(fields));
+  });
+}
+
+export async function textOf(response) {
+  let text = '';
+  for await (const bytes of response.setEncoding('utf8')) text += bytes;
+  return text;
 }
 
 export class Server {
@@ -56,21 +74,17 @@ export class Server {
   async complete(prompt, n, fields = {}, signal = undefined) {
     const start = performance.now();
     const seconds = () => (performance.now() - start) / 1000;
-    const response = await fetch(`${this.base}/v1/completions`, {
-      method: 'POST',
-      body: JSON.stringify({
-        prompt, max_tokens: n, temperature: 0, ignore_eos: true, stream: true,
-        stream_options: { include_usage: true }, ...fields,
-      }),
-      signal,
-    });
-    if (response.status !== 200) throw new Error(await response.text());
+    const response = await post(`${this.base}/v1/completions`, {
+      prompt, max_tokens: n, temperature: 0, ignore_eos: true, stream: true,
+      stream_options: { include_usage: true }, ...fields,
+    }, signal);
+    if (response.statusCode !== 200) throw new Error(await textOf(response));
     const came = [];
     const chunks = [];
     let text = '';
     try {
-      for await (const bytes of response.body) {
-        text += Buffer.from(bytes).toString();
+      for await (const bytes of response) {
+        text += bytes.toString();
         const events = text.split('\n\n');
         text = events.pop();
         for (const event of events.filter((line) => line.startsWith('data: {'))) {

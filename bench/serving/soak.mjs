@@ -8,7 +8,7 @@
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { readOptions } from './options.mjs';
-import { Server, freshTokens } from './server.mjs';
+import { Server, freshTokens, post, textOf } from './server.mjs';
 
 const { values, millrace, model, serverOptions, more } = readOptions({
   minutes: 10,
@@ -21,18 +21,14 @@ const end = Date.now() + 60_000 * values.minutes;
 const counts = { whole: 0, cut: 0, refused: 0, tokens: 0 };
 const faults = [];
 
-async function post(body) {
-  const response = await fetch(`${server.base}/v1/completions`, {
-    method: 'POST', body: JSON.stringify(body),
-  });
-  if (response.status === 429) {
-    counts.refused += 1;
-    await response.text();
-    await sleep(100);
-    return null;
-  }
-  if (response.status !== 200) throw new Error(`${response.status}: ${await response.text()}`);
-  return response;
+async function complete(body) {
+  const response = await post(`${server.base}/v1/completions`, body);
+  if (response.statusCode === 200) return response;
+  const text = await textOf(response);
+  if (response.statusCode !== 429) throw new Error(`${response.statusCode}: ${text}`);
+  counts.refused += 1;
+  await sleep(100);
+  return null;
 }
 
 const pick = (choices) => choices[Math.floor(Math.random() * choices.length)];
@@ -52,11 +48,11 @@ function randomRequest() {
 // Reads a stream whole, or leaves after a few chunks, which closes the connection.
 async function stream(request) {
   const nRead = Math.random() < 0.3 ? pick([1, 2, 6]) : Infinity;
-  const response = await post({ ...request, stream: true });
+  const response = await complete({ ...request, stream: true });
   if (response === null) return;
   let n = 0;
-  for await (const bytes of response.body) {
-    counts.tokens += Buffer.from(bytes).toString().split('data: {').length - 1;
+  for await (const bytes of response) {
+    counts.tokens += bytes.toString().split('data: {').length - 1;
     if (++n >= nRead) {
       counts.cut += 1;
       return;
@@ -66,9 +62,9 @@ async function stream(request) {
 }
 
 async function ask(request) {
-  const response = await post(request);
+  const response = await complete(request);
   if (response === null) return null;
-  const answer = await response.json();
+  const answer = JSON.parse(await textOf(response));
   counts.whole += 1;
   counts.tokens += answer.usage.completion_tokens;
   return answer;
