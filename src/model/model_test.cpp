@@ -199,7 +199,7 @@ TEST(Model, refuses_weights_that_are_not_numbers) {
 TEST(Model, reports_progress_up_to_the_last_matrix) {
   for (const char* name : {"llama2", "qwen3"}) {
     const Buffer bytes = test::read_golden(name).gguf();
-    const auto file = GgufFile::parse(bytes.bytes(), name);
+    const auto file = parse_gguf(bytes.bytes(), name);
     ASSERT_TRUE(file) << name;
     WorkerPool pool(1);
     int64_t last = 0, total = 0;
