@@ -37,6 +37,17 @@ void add_metadata(Sha256& sha, const Checkpoint& file) {
   }
 }
 
+void add_coding(Sha256& sha, const CodedMatrix& coded) {
+  add_value(sha, coded.layout);
+  add_value(sha, coded.scale_rows);
+  add_value(sha, coded.scale_columns);
+  sha.add_part(std::as_bytes(std::span(coded.scales)));
+  add_value(sha, coded.group_size);
+  add_value(sha, coded.zero_shift);
+  sha.add_part(coded.group_scales);
+  sha.add_part(coded.group_zeros);
+}
+
 // Digests of pieces in the order of the file, each made by whoever has time.
 void add_tensors(Sha256& sha, const Checkpoint& file, WorkerPool& workers) {
   std::vector<std::span<const std::byte>> pieces;
@@ -45,6 +56,7 @@ void add_tensors(Sha256& sha, const Checkpoint& file, WorkerPool& workers) {
     add_value(sha, tensor.dtype);
     add_value(sha, tensor.shape);
     add_value(sha, tensor.split_head_rows);
+    if (tensor.coded != nullptr) add_coding(sha, *tensor.coded);
     for (auto rest = tensor.data; !rest.empty();) {
       const size_t n = std::min(rest.size(), kPieceBytes);
       pieces.push_back(rest.first(n));

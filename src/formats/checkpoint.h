@@ -15,6 +15,7 @@
 
 #include "base/mapped_file.h"
 #include "formats/gguf_metadata.h"
+#include "tensor/coded_matrix.h"
 #include "tensor/tensor_view.h"
 
 namespace millrace {
@@ -41,6 +42,7 @@ struct CheckpointParts {
   std::vector<SideFile> side_files;
   std::deque<std::vector<std::byte>> owned;  // what lies in no file as it is needed
   std::deque<std::string> names;             // of tensors
+  std::deque<CodedMatrix> coded;             // what tensors refer to
   std::string (*name_in_file)(std::string_view tensor) = nullptr;  // null: as here
 };
 

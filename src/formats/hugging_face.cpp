@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "formats/gguf_parse.h"
+#include "formats/hugging_face_coding.h"
 #include "formats/hugging_face_config.h"
 #include "formats/hugging_face_names.h"
 #include "formats/json_document.h"
@@ -71,6 +72,7 @@ class Opener {
     config_ = std::move(*config);
     if (auto done = read_metadata(); !done) return propagate(done);
     if (auto done = open_tensors(); !done) return propagate(done);
+    for (const ShardTensor& shard : tensors_) by_name_[shard.tensor.name] = &shard.tensor;
     if (auto done = check_config(); !done) return propagate(done);
     for (const ShardTensor& tensor : tensors_) {
       if (auto done = add_tensor(tensor); !done) return propagate(done);
@@ -84,6 +86,10 @@ class Opener {
 
   tl::unexpected<Error> corrupt(const std::string& file, const std::string& message) const {
     return fail(ErrorCode::kCorrupt, "[safetensors] {}: {}", file, message);
+  }
+
+  static tl::unexpected<Error> in_file(const Error& error, const std::string& file) {
+    return fail(error.code, "[safetensors] {}: {}", file, error.message);
   }
 
   // Its bytes, which stay.
@@ -253,11 +259,11 @@ class Opener {
     return {};
   }
 
-  bool has(std::string_view name) const {
-    return std::any_of(tensors_.begin(), tensors_.end(), [name](const ShardTensor& shard) {
-      return shard.tensor.name == name;
-    });
+  const SafetensorsTensor* find(std::string_view name) const {
+    const auto at = by_name_.find(name);
+    return at == by_name_.end() ? nullptr : at->second;
   }
+  bool has(std::string_view name) const { return find(name) != nullptr; }
 
   // What the tensors tell about themselves agrees with the settings.
   Result<void> check_config() const {
@@ -269,11 +275,12 @@ class Opener {
                   is_there ? "a" : "no",
                   tensor);
     };
-    if (config_.is_tied == false && !has("lm_head.weight")) {
+    if (config_.is_tied == false && !has("lm_head.weight") && !has("lm_head.qweight")) {
       return disagree("tie_word_embeddings is false", "lm_head.weight", false);
     }
     constexpr std::string_view kBias = "model.layers.0.self_attn.q_proj.bias";
-    if (config_.has_attention_bias && *config_.has_attention_bias != has(kBias)) {
+    const bool is_int4 = config_.coding.group_size != 0;  // whose writers add biases of zeros
+    if (config_.has_attention_bias && !is_int4 && *config_.has_attention_bias != has(kBias)) {
       return disagree(
           *config_.has_attention_bias ? "attention_bias is true" : "attention_bias is false",
           kBias,
@@ -286,7 +293,11 @@ class Opener {
     const SafetensorsTensor& tensor = shard.tensor;
     if (tensor.name.ends_with(".rotary_emb.inv_freq")) return {};
     if (config_.is_tied == true && tensor.name == "lm_head.weight") return {};
-    const auto name = gguf_tensor_name(tensor.name);
+    const auto lookup = [this](const std::string& wanted) { return find(wanted); };
+    const TensorRole role = tensor_role(config_.coding, tensor, lookup);
+    if (role == TensorRole::kPart) return {};
+    const bool is_coded = role == TensorRole::kCodes;
+    const auto name = gguf_tensor_name(is_coded ? module_of(tensor.name) + ".weight" : tensor.name);
     if (!name) {
       return fail(ErrorCode::kUnsupported,
                   "[safetensors] {}: tensor '{}' [{}] is none of a dense decoder's",
@@ -294,8 +305,20 @@ class Opener {
                   tensor.name,
                   fmt::join(tensor.shape, ", "));
     }
-    auto view = plain_view(shard);
-    if (!view) return propagate(view);
+    auto view =
+        is_coded ? coded_matrix(config_.coding, tensor, lookup, parts_.coded) : plain_view(shard);
+    if (!view) {
+      return is_coded ? in_file(view.error(), shard.file) : propagate(view);
+    }
+    // What is looked up, or is no matrix, is read value by value.
+    if (is_coded && (*name == "token_embd.weight" || name->ends_with("norm.weight"))) {
+      return fail(ErrorCode::kUnsupported,
+                  "[safetensors] {}: tensor '{}' of type {}: only matrices that are multiplied may "
+                  "be quantised",
+                  shard.file,
+                  tensor.name,
+                  tensor.dtype);
+    }
     view->name = parts_.names.emplace_back(*name);
     if (view->name == "token_embd.weight" && view->shape[1] != config_.vocab_size) {
       return fail(ErrorCode::kCorrupt,
@@ -376,6 +399,7 @@ class Opener {
   CheckpointParts parts_;
   HuggingFaceConfig config_;
   std::vector<ShardTensor> tensors_;
+  std::map<std::string_view, const SafetensorsTensor*> by_name_;
 };
 
 fs::path folder_of(const std::string& path) {

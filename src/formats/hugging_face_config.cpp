@@ -79,6 +79,7 @@ class ConfigReader {
     if (family == nullptr) return propagate(result_);
     family_ = family;
     refuse_features();
+    config_.coding = read_weight_coding(fields_);
     add_text("general.architecture", family_->gguf);
     read_shape();
     read_window();
@@ -138,16 +139,6 @@ class ConfigReader {
     const std::string_view activation = fields_.text("hidden_act");
     if (!activation.empty() && activation != "silu" && activation != "swish") {
       fields_.refuse_feature("hidden_act", activation, "an activation other than silu");
-    }
-    for (const char* key : {"quantization_config", "compression_config"}) {
-      if (auto quantisation = fields_.object_of(key)) {
-        const std::string_view method = quantisation->text("quant_method");
-        fields_.stop(ErrorCode::kUnsupported,
-                     fmt::format("{}.quant_method is '{}': quantised weights are not supported in "
-                                 "folders, take F32, F16 or BF16, or a GGUF file",
-                                 key,
-                                 method));
-      }
     }
   }
 

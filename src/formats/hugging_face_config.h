@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "formats/hugging_face_coding.h"
 
 namespace millrace {
 
@@ -21,6 +22,7 @@ struct HuggingFaceConfig {
   int64_t vocab_size = 0;
   std::optional<bool> is_tied;             // tie_word_embeddings; absent: not said
   std::optional<bool> has_attention_bias;  // attention_bias; absent: not said
+  WeightCoding coding;
 };
 
 // `name` is for messages, which name the key in question. kUnsupported: an architecture that is not

@@ -166,9 +166,9 @@ TEST(HuggingFaceConfig, what_is_not_known_is_refused_by_name) {
   for (const auto& [key, value] : features) {
     expect_error(with(llama(), {{key, value}}), kUnsupported, "support");
   }
-  expect_error(with(llama(), {{"quantization_config", R"({"quant_method": "awq"})"}}),
+  expect_error(with(llama(), {{"quantization_config", R"({"quant_method": "bitsandbytes"})"}}),
                kUnsupported,
-               "quant_method is 'awq'");
+               "quantization_config.quant_method is bitsandbytes");
   expect_error(rope(R"({"type": "dynamic", "factor": 2.0})"), kUnsupported, "dynamic");
 }
 

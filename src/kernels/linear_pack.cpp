@@ -119,6 +119,9 @@ PanelFormat panel_format(DType dtype) {
       return PanelFormat::kQ5_K;
     case DType::kQ6_K:
       return PanelFormat::kQ6_K;
+    case DType::kF8_E4M3:
+    case DType::kInt4:
+      break;  // these come as an Fp8Matrix or an Int4Matrix
   }
   MR_CHECK(false, "dtype {}", static_cast<int>(dtype));
 }

@@ -307,6 +307,9 @@ PackPanel panel_packer(DType dtype, PanelFormat format) {
       return pack_blocks<BlockQ5_K, kBlock256, PanelFormat::kQ5_K>;
     case DType::kQ6_K:
       return pack_blocks<BlockQ6_K, kBlock256, PanelFormat::kQ6_K>;
+    case DType::kF8_E4M3:
+    case DType::kInt4:
+      break;  // matrix_source_pack.h
   }
   MR_CHECK(false, "dtype {}", static_cast<int>(dtype));
 }

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "formats/checkpoint.h"
 #include "kernels/linear.h"
+#include "model/coded_weights.h"
 #include "model/weights.h"
 
 namespace millrace {
@@ -12,7 +13,11 @@ bool is_vector(std::string_view name) {
 }
 
 kernels::ActivationKind MatrixUse::activation(kernels::Isa isa) const {
-  return kernels::activation_kind(isa, kernels::panel_format(tensor->dtype), rounding);
+  return kernels::activation_kind(isa, matrix_panel_format(*tensor), rounding);
+}
+
+size_t MatrixUse::packed_bytes() const {
+  return matrix_packed_bytes(*tensor);
 }
 
 std::vector<MatrixUse> matrix_uses(const Checkpoint& file, const ModelSpec& spec) {

@@ -2,6 +2,7 @@
 // The matrices of a model file and how each is multiplied, before anything is loaded. Pure
 // functions, any thread.
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,7 @@ struct MatrixUse {
   bool is_head = false;  // multiplied only where logits are wanted
 
   kernels::ActivationKind activation(kernels::Isa isa) const;
+  size_t packed_bytes() const;
 };
 
 // All matrices that are packed: the embedding table only when it is the head. file: checked against

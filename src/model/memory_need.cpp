@@ -48,7 +48,7 @@ MemoryNeed memory_need(const Checkpoint& file,
     }
   }
   for (const MatrixUse& use : matrix_uses(file, spec)) {
-    need.weight_bytes += kernels::packed_bytes(*use.tensor);
+    need.weight_bytes += use.packed_bytes();
     const kernels::ActivationKind kind = use.activation(isa);
     size_t& widest = row_bytes[static_cast<int>(kind)];
     widest = std::max(widest, kernels::activation_row_bytes(kind, use.tensor->shape[0]));

@@ -15,7 +15,7 @@ TokenCost token_cost(const Checkpoint& file,
     auto& macs = use.is_head ? cost.head_macs : cost.layer_macs;
     macs[static_cast<size_t>(kernels::dot_kind(use.activation(isa)))] +=
         static_cast<double>(use.tensor->n_values());
-    cost.weight_bytes += static_cast<double>(kernels::packed_bytes(*use.tensor));
+    cost.weight_bytes += static_cast<double>(use.packed_bytes());
   }
   // Scores and the sum of the values: one multiply-add a dimension each.
   const kernels::AttentionDots dots = kernels::attention_dots(isa, format.type);

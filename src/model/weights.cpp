@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "formats/checkpoint.h"
+#include "model/coded_weights.h"
 #include "model/matrix_use.h"
 
 namespace millrace {
@@ -53,11 +54,9 @@ class Loader {
   Result<void> matrix(const std::string& name, kernels::LinearWeights& weights) {
     const TensorView& tensor = find(name);
     std::byte* memory = panels_.data() + n_taken_;
-    n_taken_ += kernels::packed_bytes(tensor);
+    n_taken_ += matrix_packed_bytes(tensor);
     MR_CHECK(n_taken_ <= panels_.size(), "{} is not in matrix_uses", name);
-    const auto ordered = in_order(tensor);
-    if (!ordered) return propagate(ordered);
-    auto packed = kernels::LinearWeights::pack(*ordered, rounding_of(name), pool_, memory);
+    auto packed = pack(tensor, rounding_of(name), memory);
     if (!packed) return propagate(packed);
     weights = *std::move(packed);
     n_bytes_done_ += static_cast<int64_t>(tensor.data.size());
@@ -72,6 +71,15 @@ class Loader {
   }
 
  private:
+  Result<kernels::LinearWeights> pack(const TensorView& tensor,
+                                      kernels::Rounding rounding,
+                                      std::byte* memory) {
+    if (tensor.coded != nullptr) return pack_coded(tensor, rounding, pool_, memory);
+    const auto ordered = in_order(tensor);
+    if (!ordered) return propagate(ordered);
+    return kernels::LinearWeights::pack(*ordered, rounding, pool_, memory);
+  }
+
   // The tensor with its rows where they belong: a copy, until the next call, where the file has
   // them otherwise.
   Result<TensorView> in_order(const TensorView& tensor) {
@@ -154,7 +162,7 @@ Result<Weights> load_weights(const Checkpoint& file,
   size_t n_bytes = 0;
   int64_t n_matrix_bytes = 0;
   for (const MatrixUse& use : matrix_uses(file, spec)) {
-    n_bytes += kernels::packed_bytes(*use.tensor);
+    n_bytes += use.packed_bytes();
     n_matrix_bytes += static_cast<int64_t>(use.tensor->data.size());
   }
   auto panels = Buffer::try_allocate(n_bytes);

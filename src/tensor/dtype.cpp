@@ -12,6 +12,8 @@
 namespace millrace {
 namespace {
 
+constexpr uint32_t kNoId = UINT32_MAX;  // no type of GGUF
+
 // clang-format off
 constexpr DTypeInfo kTable[] = {
     // dtype        name  ggml file  block size  bytes
@@ -28,6 +30,8 @@ constexpr DTypeInfo kTable[] = {
     {DType::kQ4_K, "Q4_K", 12, 15, kBlock256, sizeof(BlockQ4_K), decode_q4_k, encode_q4_k},
     {DType::kQ5_K, "Q5_K", 13, 17, kBlock256, sizeof(BlockQ5_K), decode_q5_k, encode_q5_k},
     {DType::kQ6_K, "Q6_K", 14, 18, kBlock256, sizeof(BlockQ6_K), decode_q6_k, encode_q6_k},
+    {DType::kF8_E4M3, "F8_E4M3", kNoId, kNoId, 1, 1, nullptr, nullptr},
+    {DType::kInt4,  "INT4", kNoId, kNoId, 2, 1, nullptr, nullptr},
 };
 
 struct OtherType {
@@ -54,9 +58,12 @@ constexpr bool is_in_order() {
 }
 static_assert(is_in_order(), "rows stand in the order of DType");
 
+constexpr auto kGgufTypes =
+    std::span(kTable).first<static_cast<size_t>(DType::kF8_E4M3)>();  // those before the codes
+
 std::string known_names() {
   std::string names;
-  for (const DTypeInfo& info : kTable) {
+  for (const DTypeInfo& info : kGgufTypes) {
     if (!names.empty()) names += ", ";
     names += info.name;
   }
@@ -79,11 +86,11 @@ const DTypeInfo& dtype_info(DType dtype) {
 }
 
 std::span<const DTypeInfo> all_dtypes() {
-  return kTable;
+  return kGgufTypes;
 }
 
 Result<DType> dtype_from_ggml(uint32_t ggml_id) {
-  for (const DTypeInfo& info : kTable) {
+  for (const DTypeInfo& info : kGgufTypes) {
     if (info.ggml_id == ggml_id) return info.dtype;
   }
   for (const OtherType& other : kOtherTypes) {
@@ -98,7 +105,7 @@ Result<DType> dtype_from_ggml(uint32_t ggml_id) {
 }
 
 Result<DType> dtype_from_name(std::string_view name) {
-  for (const DTypeInfo& info : kTable) {
+  for (const DTypeInfo& info : kGgufTypes) {
     if (equal_ignoring_case(info.name, name)) return info.dtype;
   }
   return fail(

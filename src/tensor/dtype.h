@@ -24,6 +24,9 @@ enum class DType : uint8_t {
   kQ4_K,
   kQ5_K,
   kQ6_K,
+  // Codes of safetensors files, whose scales lie apart (tensor/coded_matrix.h); no types of GGUF.
+  kF8_E4M3,
+  kInt4,
 };
 
 struct DTypeInfo {
@@ -34,7 +37,7 @@ struct DTypeInfo {
   int block_size;      // values
   int block_bytes;
   // n is a multiple of block_size; blocks is aligned as its struct in blocks.h, or at all for F32,
-  // F16 and BF16.
+  // F16 and BF16. Null for codes whose scales lie apart.
   void (*decode)(const void* blocks, float* values, int64_t n);
   // Any input is accepted; a NaN becomes 0 in the quantised types. Null: cannot be encoded.
   void (*encode)(const float* values, void* blocks, int64_t n);
@@ -44,7 +47,7 @@ struct DTypeInfo {
 };
 
 const DTypeInfo& dtype_info(DType dtype);
-std::span<const DTypeInfo> all_dtypes();
+std::span<const DTypeInfo> all_dtypes();  // of GGUF files
 
 // kUnsupported names a type that GGUF knows and Millrace does not ("IQ2_XS"); kCorrupt: no such id.
 Result<DType> dtype_from_ggml(uint32_t ggml_id);

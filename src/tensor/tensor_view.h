@@ -11,6 +11,8 @@
 
 namespace millrace {
 
+struct CodedMatrix;
+
 struct TensorView {
   std::string_view name;
   DType dtype = DType::kF32;
@@ -21,6 +23,9 @@ struct TensorView {
   // of all rotated pairs come before all second ones, where GGUF has pair behind pair. 0: rows lie
   // in their order.
   int64_t split_head_rows = 0;
+  // What turns the codes of F8_E4M3 and INT4 into numbers, and how they lie in data, where row()
+  // has no meaning for INT4. Null for all other types.
+  const CodedMatrix* coded = nullptr;
 
   int64_t n_in() const { return shape[0]; }  // row length, K
   int64_t n_rows() const { return shape[1] * shape[2] * shape[3]; }
