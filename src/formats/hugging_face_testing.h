@@ -40,8 +40,10 @@ inline std::vector<std::byte> safetensors_of(std::string_view header, size_t n_d
   return file;
 }
 
-// As the reference writes it: the header is padded with spaces to 8 bytes.
-inline std::vector<std::byte> safetensors_bytes(const std::vector<FolderTensor>& tensors) {
+// As the reference writes it: the header is padded with spaces to 8 bytes. Old writers did not do
+// that, and data may lie anywhere: misalignment more bytes in front of it.
+inline std::vector<std::byte> safetensors_bytes(const std::vector<FolderTensor>& tensors,
+                                                size_t misalignment = 0) {
   std::string header = R"({"__metadata__":{"format":"pt"})";
   size_t end = 0;
   for (const FolderTensor& tensor : tensors) {
@@ -58,7 +60,7 @@ inline std::vector<std::byte> safetensors_bytes(const std::vector<FolderTensor>&
     end += tensor.bytes.size();
   }
   header += "}";
-  header.resize((header.size() + 7) / 8 * 8, ' ');
+  header.resize((header.size() + 7) / 8 * 8 + misalignment, ' ');
   std::vector<std::byte> file = safetensors_of(header, 0);
   for (const FolderTensor& tensor : tensors) {
     file.insert(file.end(), tensor.bytes.begin(), tensor.bytes.end());

@@ -92,7 +92,7 @@ class HuggingFaceGolden : public testing::TestWithParam<Case> {
     Settings config = config_of(gguf_, GetParam().architecture, GetParam().model_type);
     for (const auto& [key, value] : GetParam().more) config[key] = value;
     write_text(folder_, "config.json", json_of(config));
-    folder_.write("model.safetensors", safetensors_bytes(folder_tensors(gguf_)));
+    folder_.write("model.safetensors", safetensors_bytes(folder_tensors(gguf_), 1));
   }
 
   test::GoldenModel golden_;

@@ -46,6 +46,39 @@ std::vector<T> as_vector(const std::vector<char>& bytes) {
   return values;
 }
 
+TEST(TensorView, rows_of_split_heads_are_found_where_they_lie) {
+  uint8_t bytes[12] = {};
+  TensorView view;
+  view.dtype = DType::kF16;
+  view.n_dims = 2;
+  view.shape = {1, 6, 1, 1};
+  view.data = std::as_bytes(std::span(bytes));
+  const auto places = [&] {
+    std::vector<int64_t> rows;
+    for (int64_t r = 0; r < 6; ++r) rows.push_back((view.row(r) - view.data.data()) / 2);
+    return rows;
+  };
+  EXPECT_EQ(places(), (std::vector<int64_t>{0, 1, 2, 3, 4, 5}));
+  view.split_head_rows = 6;  // three pairs: first values 0 1 2, second ones 3 4 5
+  EXPECT_EQ(places(), (std::vector<int64_t>{0, 3, 1, 4, 2, 5}));
+  view.split_head_rows = 2;
+  EXPECT_EQ(places(), (std::vector<int64_t>{0, 1, 2, 3, 4, 5}));
+}
+
+TEST(dtype, plain_numbers_decode_from_any_address) {
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+    const DTypeInfo& info = dtype_info(dtype);
+    const std::vector<float> values = {1.0f, -2.5f, 0.0f, 384.0f};
+    std::vector<std::byte> bytes(1 + 4 * static_cast<size_t>(info.block_bytes));
+    std::vector<std::byte> aligned(bytes.size() - 1);
+    info.encode(values.data(), aligned.data(), 4);
+    std::memcpy(bytes.data() + 1, aligned.data(), aligned.size());
+    std::vector<float> decoded(4);
+    info.decode(bytes.data() + 1, decoded.data(), 4);
+    EXPECT_EQ(decoded, values) << info.name;
+  }
+}
+
 TEST(half, every_f16_decodes_to_its_defined_value) {
   for (uint32_t half = 0; half < 0x10000; ++half) {
     const int exponent = static_cast<int>(half >> 10) & 31;
