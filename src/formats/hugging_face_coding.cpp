@@ -146,6 +146,7 @@ WeightCoding read_gptq(JsonFields& fields) {
                 format,
                 "a format of GPTQ other than gptq and gptq_v2");
   coding.zero_shift = format == "gptq_v2" ? 0 : 1;
+  coding.has_order = fields.flag("desc_act").value_or(false);
   return coding;
 }
 
@@ -243,18 +244,18 @@ Result<TensorView> fp8_matrix(const WeightCoding& coding,
 }
 
 // Inputs that do not lie in the order of their groups.
-Result<void> check_group_index(const SafetensorsTensor& codes,
+Result<void> check_group_index(const WeightCoding& coding,
+                               const SafetensorsTensor& codes,
                                int64_t n_in,
-                               int group_size,
                                const FindTensor& find) {
   const std::string name = module_of(codes.name) + ".g_idx";
-  if (find(name) == nullptr) return {};
+  if (find(name) == nullptr && !coding.has_order) return {};
   const auto index = part_of(codes, "g_idx", "I32", {n_in}, find);
   if (!index) return propagate(index);
   for (int64_t k = 0; k < n_in; ++k) {
     int32_t group;
     std::memcpy(&group, (*index)->data.data() + k * 4, sizeof(group));
-    if (group != k / group_size) {
+    if (group != k / coding.group_size) {
       return fail(ErrorCode::kUnsupported,
                   "tensor '{}' has input {} in group {}: an order by activations (desc_act) is not "
                   "supported",
@@ -288,7 +289,7 @@ Result<TensorView> int4_matrix(const WeightCoding& coding,
   if (!scales) return propagate(scales);
   const auto zeros = part_of(codes, "qzeros", "I32", {n_groups, n_out / kWordCodes}, find);
   if (!zeros) return propagate(zeros);
-  if (auto checked = check_group_index(codes, n_in, coding.group_size, find); !checked) {
+  if (auto checked = check_group_index(coding, codes, n_in, find); !checked) {
     return propagate(checked);
   }
   CodedMatrix matrix;

@@ -23,6 +23,7 @@ struct WeightCoding {
   bool has_blocks = false;  // kFp8: scales of 128 x 128 blocks
   int group_size = 0;       // kAwq, kGptq: 32, 64 or 128
   int zero_shift = 0;       // kGptq: zero points are stored less this
+  bool has_order = false;   // kGptq: desc_act, so that g_idx has to say that it changes nothing
 };
 
 // quantization_config of config.json. What is not known is refused by name.

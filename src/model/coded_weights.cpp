@@ -48,7 +48,9 @@ class Int4Rows {
 
   Result<void> fill(WorkerPool& pool) {
     auto memory = Buffer::try_allocate(static_cast<size_t>(n_out_ * n_in_ / 2));
-    if (!memory) return propagate(memory);
+    if (!memory) {
+      return fail(memory.error().code, "[model] {}: {}", matrix_.name, memory.error().message);
+    }
     codes_ = *std::move(memory);
     const int64_t n_groups = n_in_ / coded_.group_size;
     scales_.resize(static_cast<size_t>(n_out_ * n_groups));

@@ -419,6 +419,12 @@ TEST_F(CodedFolder, parts_that_do_not_fit_are_named) {
                     "",
                     [&](auto& tensors) { find(tensors, up + ".g_idx").bytes[0] = std::byte{1}; }),
               HasSubstr("desc_act"));
+  // Said to be in another order, without the order; and with one that changes nothing.
+  const char* ordered =
+      R"({"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": true})";
+  EXPECT_THAT(error("gptq_128", ordered, without(up + ".g_idx")),
+              HasSubstr("no '" + up + ".g_idx'"));
+  EXPECT_EQ(error("gptq_128", ordered), "no error");
 }
 
 TEST_F(CodedFolder, a_bias_of_zeros_is_none_and_another_one_is_refused) {
