@@ -43,7 +43,7 @@ void add_coding(Sha256& sha, const CodedMatrix& coded) {
   add_value(sha, coded.scale_columns);
   sha.add_part(std::as_bytes(std::span(coded.scales)));
   add_value(sha, coded.group_size);
-  add_value(sha, coded.zero_shift);
+  add_value(sha, coded.zero_offset);
   sha.add_part(coded.group_scales);
   sha.add_part(coded.group_zeros);
 }

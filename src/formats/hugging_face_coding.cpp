@@ -17,6 +17,10 @@ namespace dom = simdjson::dom;
 
 constexpr int64_t kBlock = 128;    // of FP8 block scales, both ways
 constexpr int64_t kWordCodes = 8;  // of 4 bits
+// The older format stores words of eight zero points less one each, subtracted from the whole word:
+// a zero point of 0 borrows from the next, and the sum gives it back (GPTQModel's
+// convert_gptq_v1_to_v2_format, which transformers calls).
+constexpr uint32_t kGptqZeroOffset = 0x11111111;
 constexpr const char* kMethod = "quant_method";
 
 void refuse_unless(bool is_known,
@@ -145,7 +149,7 @@ WeightCoding read_gptq(JsonFields& fields) {
                 "checkpoint_format",
                 format,
                 "a format of GPTQ other than gptq and gptq_v2");
-  coding.zero_shift = format == "gptq_v2" ? 0 : 1;
+  coding.zero_offset = format == "gptq_v2" ? 0 : kGptqZeroOffset;
   coding.has_order = fields.flag("desc_act").value_or(false);
   return coding;
 }
@@ -297,7 +301,7 @@ Result<TensorView> int4_matrix(const WeightCoding& coding,
   matrix.group_size = coding.group_size;
   matrix.group_scales = (*scales)->data;
   matrix.group_zeros = (*zeros)->data;
-  matrix.zero_shift = coding.zero_shift;
+  matrix.zero_offset = coding.zero_offset;
   TensorView view;
   view.dtype = DType::kInt4;
   view.n_dims = 2;

@@ -20,10 +20,10 @@ class JsonFields;
 struct WeightCoding {
   enum class Kind : uint8_t { kNone, kFp8, kAwq, kGptq };
   Kind kind = Kind::kNone;
-  bool has_blocks = false;  // kFp8: scales of 128 x 128 blocks
-  int group_size = 0;       // kAwq, kGptq: 32, 64 or 128
-  int zero_shift = 0;       // kGptq: zero points are stored less this
-  bool has_order = false;   // kGptq: desc_act, so that g_idx has to say that it changes nothing
+  bool has_blocks = false;   // kFp8: scales of 128 x 128 blocks
+  int group_size = 0;        // kAwq, kGptq: 32, 64 or 128
+  uint32_t zero_offset = 0;  // kGptq: CodedMatrix::zero_offset
+  bool has_order = false;    // kGptq: desc_act, so that g_idx has to say that it changes nothing
 };
 
 // quantization_config of config.json. What is not known is refused by name.
@@ -40,8 +40,8 @@ TensorRole tensor_role(const WeightCoding& coding,
                        const FindTensor& find);
 
 // The matrix of which the tensor has the codes: all but its name and split_head_rows. It refers to
-// `kept`, where what it needs besides is put. module: its name without ".weight" or ".qweight".
-// Errors say what is wrong without naming a file: kCorrupt, kUnsupported.
+// `kept`, where what it needs besides is put. Errors say what is wrong without naming a file:
+// kCorrupt, kUnsupported.
 Result<TensorView> coded_matrix(const WeightCoding& coding,
                                 const SafetensorsTensor& codes,
                                 const FindTensor& find,

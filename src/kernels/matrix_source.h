@@ -40,7 +40,7 @@ struct Int4Matrix {
   std::span<const std::byte> codes = {};
   // [n_out][n_in / group_size] f16. Those of a file in bf16 are exact in it from 2^-17 to 65504.
   std::span<const uint16_t> scales = {};
-  std::span<const uint8_t> zeros = {};  // likewise; any value, so GPTQ's 16 too
+  std::span<const uint8_t> zeros = {};  // likewise; any value
 };
 
 }  // namespace millrace::kernels

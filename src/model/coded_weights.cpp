@@ -123,12 +123,12 @@ class Int4Rows {
         std::memcpy(&scales_[to], coded_.group_scales.data() + (group * n_out_ + n) * 2, 2);
       }
       for (int64_t word = begin / kWordCodes; word < end / kWordCodes; ++word) {
-        const uint32_t zeros = load_word(coded_.group_zeros, group * (n_out_ / kWordCodes) + word);
+        const uint32_t zeros = load_word(coded_.group_zeros, group * (n_out_ / kWordCodes) + word) +
+                               coded_.zero_offset;
         for (int i = 0; i < kWordCodes; ++i) {
           const int place = coded_.layout == CodeLayout::kAwq ? kAwqOrder[i] : i;
           const auto to = static_cast<size_t>(row_of(word * kWordCodes + place) * n_groups + group);
-          zeros_[to] = static_cast<uint8_t>((zeros >> (4 * i) & 15u) +
-                                            static_cast<uint32_t>(coded_.zero_shift));
+          zeros_[to] = static_cast<uint8_t>(zeros >> (4 * i) & 15u);
         }
       }
     }

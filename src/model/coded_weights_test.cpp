@@ -99,7 +99,7 @@ Coded to_fp8(const FolderTensor& matrix, int64_t rows, int64_t columns, const ch
 struct Int4Style {
   bool is_awq = true;
   int group = 128;
-  int shift = 0;  // of stored zero points
+  uint32_t offset = 0;  // what the words of zero points are stored less
 };
 
 // Eight codes to a word, those of AWQ in the order 0 2 4 6 1 3 5 7.
@@ -124,7 +124,9 @@ Coded to_int4(const FolderTensor& matrix, const Int4Style& style) {
       const auto [low, high] = std::minmax_element(group, group + style.group);
       const uint16_t half = f32_to_f16((*high - *low) / 15);
       const float scale = f16_to_f32(half);
-      const int zero = std::clamp(int(std::lround(-*low / scale)), style.shift, 15);
+      // Less the offset, a zero point of 0 borrows from the next of its word.
+      const bool borrows = style.offset != 0 && n % 5 == 0;
+      const int zero = borrows ? 0 : std::clamp(int(std::lround(-*low / scale)), 0, 15);
       scales[size_t(g * n_out + n)] = half;
       zeros[size_t(g * n_out + n)] = zero;
       for (int64_t k = g * style.group; k < (g + 1) * style.group; ++k) {
@@ -151,8 +153,9 @@ Coded to_int4(const FolderTensor& matrix, const Int4Style& style) {
   }
   for (int64_t g = 0; g < n_groups; ++g) {
     for (int64_t n = 0; n < n_out; n += 8) {
-      zero_words.push_back(word_of(
-          style.is_awq, [&](int i) { return zeros[size_t(g * n_out + n + i)] - style.shift; }));
+      zero_words.push_back(
+          word_of(style.is_awq, [&](int i) { return zeros[size_t(g * n_out + n + i)]; }) -
+          style.offset);
     }
   }
   const std::string module = module_of(matrix) + ".";
@@ -249,7 +252,7 @@ std::vector<Case> cases() {
                 "qwen2_q4_k",
                 R"({"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": false,)"
                 R"( "sym": false})",
-                {false, 128, 1}),
+                {false, 128, 0x11111111}),
       int4_case("gptq_v2_64",
                 "llama_q8_0",
                 R"({"quant_method": "gptq", "bits": 4, "group_size": 64,)"

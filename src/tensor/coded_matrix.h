@@ -1,6 +1,6 @@
 #pragma once
 // Matrices whose files keep what turns codes into numbers apart from the codes: those of
-// safetensors. Views of the files; immutable; any thread.
+// safetensors. All but scales views of the files; immutable; any thread.
 
 #include <cstddef>
 #include <cstdint>
@@ -27,12 +27,13 @@ struct CodedMatrix {
   int64_t scale_rows = 0;
   int64_t scale_columns = 0;
 
-  // INT4: value = scale * (code - zero - zero_shift), by output and by group of inputs.
+  // INT4: value = scale * (code - zero), by output and by group of inputs.
   int group_size = 0;
   std::span<const std::byte> group_scales;  // [n_in / group_size][n_out] f16
-  // [n_in / group_size][n_out / 8] words, whose eight outputs lie as the layout has them.
+  // [n_in / group_size][n_out / 8] words, whose eight outputs lie as the layout has them once this
+  // has been added to the word, modulo 2^32.
   std::span<const std::byte> group_zeros;
-  int zero_shift = 0;
+  uint32_t zero_offset = 0;
 };
 
 // The output whose code the bits 4 i up to 4 i + 3 of an AWQ word hold, of its eight.
