@@ -320,6 +320,10 @@ class Opener {
                   tensor.dtype);
     }
     view->name = parts_.names.emplace_back(*name);
+    if (!names_.insert(view->name).second) {
+      return corrupt(shard.file,
+                     fmt::format("tensor '{}' is the second that holds {}", tensor.name, *name));
+    }
     if (view->name == "token_embd.weight" && view->shape[1] != config_.vocab_size) {
       return fail(ErrorCode::kCorrupt,
                   "[config] {}: vocab_size is {}, but {} has {} rows",
@@ -400,6 +404,7 @@ class Opener {
   HuggingFaceConfig config_;
   std::vector<ShardTensor> tensors_;
   std::map<std::string_view, const SafetensorsTensor*> by_name_;
+  std::set<std::string_view> names_;  // of tensors that have been added
 };
 
 fs::path folder_of(const std::string& path) {

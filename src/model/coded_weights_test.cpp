@@ -430,6 +430,14 @@ TEST_F(CodedFolder, parts_that_do_not_fit_are_named) {
   EXPECT_EQ(error("gptq_128", ordered), "no error");
 }
 
+TEST_F(CodedFolder, a_matrix_that_is_there_twice_is_refused) {
+  const std::string name = "model.layers.0.mlp.up_proj.weight";
+  const auto plain_too = [&](auto& tensors) {
+    tensors.push_back({name, "F16", {512, 256}, std::vector<std::byte>(512 * 256 * 2)});
+  };
+  EXPECT_THAT(error("gptq_128", "", plain_too), HasSubstr("second that holds blk.0.ffn_up.weight"));
+}
+
 TEST_F(CodedFolder, a_bias_of_zeros_is_none_and_another_one_is_refused) {
   const std::string name = "model.layers.0.mlp.up_proj.bias";
   const auto bias = [&](std::byte value) {
