@@ -24,7 +24,7 @@ struct Family {
   // GGUF has the values that one rotation turns side by side, see TensorView::split_head_rows.
   bool has_adjacent_pairs = false;
   int64_t head_dim = 0;          // 0: hidden_size / num_attention_heads
-  int64_t sliding_window = 0;    // 0: none
+  int64_t sliding_window = 0;    // where windows are in use; 0: none
   bool has_window_flag = false;  // use_sliding_window, false unless it is there
   bool has_bias_flag = false;    // attention_bias decides about biases of q, k, v and the output
 };
@@ -42,11 +42,13 @@ constexpr Family kFamilies[] = {
     {.architecture = "Qwen2ForCausalLM",
      .model_type = "qwen2",
      .gguf = "qwen2",
+     .sliding_window = 4096,
      .has_window_flag = true},
     {.architecture = "Qwen3ForCausalLM",
      .model_type = "qwen3",
      .gguf = "qwen3",
      .head_dim = 128,
+     .sliding_window = 4096,
      .has_window_flag = true,
      .has_bias_flag = true},
 };

@@ -234,6 +234,11 @@ TEST(HuggingFaceConfig, a_window_counts_where_the_family_uses_it) {
   EXPECT_EQ(window(with(mistral, {{"sliding_window", "128"}}), "llama"), 128);
   const Settings qwen = with(family("Qwen2ForCausalLM", "qwen2"), {{"sliding_window", "128"}});
   EXPECT_EQ(window(qwen, "qwen2"), 0);
+  for (const auto& [architecture, type] :
+       {std::pair("Qwen2ForCausalLM", "qwen2"), std::pair("Qwen3ForCausalLM", "qwen3")}) {
+    const Settings usual = with(family(architecture, type), {{"use_sliding_window", "true"}});
+    EXPECT_EQ(window(usual, type), 4096);
+  }
   EXPECT_EQ(window(with(qwen, {{"use_sliding_window", "false"}}), "qwen2"), 0);
   EXPECT_EQ(window(with(qwen, {{"use_sliding_window", "true"}}), "qwen2"), 128);
   EXPECT_EQ(window(llama(), "llama"), 0);
