@@ -220,6 +220,9 @@ TEST(HuggingFaceConfig, missing_and_wrong_values_are_named) {
   expect_error(R"({"model_type": "llama", "model_type": "qwen2"})",
                ErrorCode::kCorrupt,
                HasSubstr("'model_type' appears twice"));
+  expect_error(rope(R"({"rope_type": "linear", "factor": 2, "factor": 4})"),
+               ErrorCode::kCorrupt,
+               "'rope_scaling.factor' appears twice");
 }
 
 TEST(HuggingFaceConfig, a_window_counts_where_the_family_uses_it) {

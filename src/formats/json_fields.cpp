@@ -82,6 +82,9 @@ std::optional<JsonFields> JsonFields::object_of(std::string_view key) {
     refuse_value(key, *value, "an object");
     return std::nullopt;
   }
+  if (const auto twin = repeated_key(object)) {
+    stop(ErrorCode::kCorrupt, fmt::format("'{}{}.{}' appears twice", prefix_, key, *twin));
+  }
   return JsonFields(object, where_, fmt::format("{}{}.", prefix_, key), result_);
 }
 

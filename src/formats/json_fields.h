@@ -34,7 +34,7 @@ class JsonFields {
   double number(std::string_view key, std::optional<double> fallback = {});
   std::optional<bool> flag(std::string_view key);
   std::string_view text(std::string_view key);  // empty when absent
-  // The object that a key holds; absent when there is none.
+  // The object that a key holds; absent when there is none. One that has a key twice is refused.
   std::optional<JsonFields> object_of(std::string_view key);
 
   // Errors: kCorrupt, kUnsupported, any.
