@@ -36,9 +36,6 @@ constexpr const char* kSideFiles[] = {kConfig,
                                       "tokenizer_config.json",
                                       "chat_template.jinja"};
 
-constexpr std::pair<std::string_view, DType> kTypes[] = {
-    {"F32", DType::kF32}, {"F16", DType::kF16}, {"BF16", DType::kBF16}};
-
 struct ShardTensor {
   SafetensorsTensor tensor;
   std::string file;  // with the folder
@@ -340,18 +337,10 @@ class Opener {
   // Without its name.
   Result<TensorView> plain_view(const ShardTensor& shard) const {
     const SafetensorsTensor& tensor = shard.tensor;
-    const auto* type = std::find_if(std::begin(kTypes), std::end(kTypes), [&](const auto& row) {
-      return row.first == tensor.dtype;
-    });
-    if (type == std::end(kTypes)) {
-      return fail(ErrorCode::kUnsupported,
-                  "[safetensors] {}: tensor '{}' has type {}, expected F32, F16 or BF16",
-                  shard.file,
-                  tensor.name,
-                  tensor.dtype);
-    }
+    const auto dtype = plain_type(tensor);
+    if (!dtype) return in_file(dtype.error(), shard.file);
     TensorView view;
-    view.dtype = type->second;
+    view.dtype = *dtype;
     const size_t n_dims = tensor.shape.size();
     if (n_dims < 1 || n_dims > view.shape.size() || std::ranges::count(tensor.shape, 0) > 0) {
       return corrupt(shard.file,

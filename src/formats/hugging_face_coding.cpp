@@ -214,13 +214,8 @@ Result<void> read_fp8_scales(const WeightCoding& coding,
                 n_out,
                 n_in);
   }
-  const auto dtype = dtype_from_name(scales->dtype);
-  if (!dtype || (*dtype != DType::kF32 && *dtype != DType::kF16 && *dtype != DType::kBF16)) {
-    return fail(ErrorCode::kUnsupported,
-                "tensor '{}' has type {}, expected F32, F16 or BF16",
-                scales->name,
-                scales->dtype);
-  }
+  const auto dtype = plain_type(*scales);
+  if (!dtype) return propagate(dtype);
   const DTypeInfo& info = dtype_info(*dtype);
   matrix.scales.resize(scales->data.size() / static_cast<size_t>(info.block_bytes));
   info.decode(
@@ -330,6 +325,16 @@ WeightCoding read_weight_coding(JsonFields& config) {
 
 std::string module_of(std::string_view tensor) {
   return std::string(tensor.substr(0, std::min(tensor.rfind('.'), tensor.size())));
+}
+
+Result<DType> plain_type(const SafetensorsTensor& tensor) {
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+    if (tensor.dtype == dtype_info(dtype).name) return dtype;
+  }
+  return fail(ErrorCode::kUnsupported,
+              "tensor '{}' has type {}, expected F32, F16 or BF16",
+              tensor.name,
+              tensor.dtype);
 }
 
 TensorRole tensor_role(const WeightCoding& coding,

@@ -32,6 +32,9 @@ WeightCoding read_weight_coding(JsonFields& config);
 // Tensors of the folder by name; null when there is none.
 using FindTensor = std::function<const SafetensorsTensor*(const std::string& name)>;
 
+// The type of values that need no scale. Errors as of coded_matrix.
+Result<DType> plain_type(const SafetensorsTensor& tensor);
+
 // What a tensor is in a folder of this coding: a matrix by itself, the codes of one, or a part of
 // one that is read with its codes.
 enum class TensorRole : uint8_t { kPlain, kCodes, kPart };
