@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -20,6 +21,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing_support::config_of;
 using testing_support::folder_tensors;
+using testing_support::FolderTensor;
 using testing_support::json_of;
 using testing_support::safetensors_bytes;
 using testing_support::Settings;
@@ -153,6 +155,46 @@ TEST_F(FolderModel, kv_on_disk_is_that_of_the_folder_and_its_settings) {
   config_["rope_theta"] = "20000.0";
   write_text(folder_, "config.json", json_of(config_));
   EXPECT_NE(identity(open()), key);
+}
+
+TEST_F(FolderModel, kv_on_disk_is_that_of_scales_zero_points_and_how_they_are_read) {
+  const std::string up = "model.layers.0.mlp.up_proj.";
+  std::vector<FolderTensor> others = folder_tensors(checkpoint_);
+  const auto matrix = std::ranges::find(others, up + "weight", &FolderTensor::name);
+  const int64_t n_out = matrix->shape[0], n_in = matrix->shape[1], n_groups = n_in / 128;
+  others.erase(matrix);
+  const auto zeros = [](int64_t n_bytes) {
+    return std::vector<std::byte>(static_cast<size_t>(n_bytes));
+  };
+  WorkerPool workers(2);
+  std::vector<BlockKey> keys;
+  const auto add_key = [&](const std::string& settings, const std::vector<FolderTensor>& parts) {
+    std::vector<FolderTensor> tensors = others;
+    tensors.insert(tensors.end(), parts.begin(), parts.end());
+    config_["quantization_config"] = settings;
+    write_text(folder_, "config.json", json_of(config_));
+    folder_.write("model.safetensors", safetensors_bytes(tensors));
+    keys.push_back(*kv_identity(open(), nullptr, {}, kernels::Isa::kScalar, workers));
+  };
+
+  const std::string fp8 = R"({"quant_method": "fp8"})";
+  std::vector<FolderTensor> parts = {{up + "weight", "F8_E4M3", {n_out, n_in}, zeros(n_out * n_in)},
+                                     {up + "weight_scale", "F32", {n_out, 1}, zeros(n_out * 4)}};
+  add_key(fp8, parts);
+  parts[1].bytes[2] = std::byte{1};
+  add_key(fp8, parts);
+
+  const std::string gptq = R"({"quant_method": "gptq", "bits": 4, "group_size": 128)";
+  parts = {{up + "qweight", "I32", {n_in / 8, n_out}, zeros(n_in * n_out / 2)},
+           {up + "scales", "F16", {n_groups, n_out}, zeros(n_groups * n_out * 2)},
+           {up + "qzeros", "I32", {n_groups, n_out / 8}, zeros(n_groups * n_out / 2)}};
+  add_key(gptq + "}", parts);
+  add_key(gptq + R"(, "checkpoint_format": "gptq_v2"})", parts);
+  for (const size_t part : {1u, 2u}) {
+    parts[part].bytes[0] = std::byte{1};
+    add_key(gptq + "}", parts);
+  }
+  for (const BlockKey& key : keys) EXPECT_EQ(std::ranges::count(keys, key), 1);
 }
 
 }  // namespace
