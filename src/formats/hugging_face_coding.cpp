@@ -358,8 +358,8 @@ TensorRole tensor_role(const WeightCoding& coding,
       if (part == ".qweight") return TensorRole::kCodes;
       const bool is_part = part == ".scales" || part == ".qzeros" || part == ".g_idx";
       if (is_part && find(module + ".qweight") != nullptr) return TensorRole::kPart;
-      // Quantisers write a bias of zeros where the model has none. Those of q, k and v, which it
-      // may have, do no harm.
+      // Quantisers write a bias of zeros where the model has none. Those of q, k and v stay: where
+      // the model may have them, one layer's may be zeros by chance and another's not.
       const bool may_have =
           module.ends_with(".q_proj") || module.ends_with(".k_proj") || module.ends_with(".v_proj");
       if (part != ".bias" || may_have || find(module + ".qweight") == nullptr) {
