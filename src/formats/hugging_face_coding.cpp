@@ -361,7 +361,8 @@ TensorRole tensor_role(const WeightCoding& coding,
       // Quantisers write a bias of zeros where the model has none. Those of q, k and v stay: where
       // the model may have them, one layer's may be zeros by chance and another's not.
       const bool may_have =
-          module.ends_with(".q_proj") || module.ends_with(".k_proj") || module.ends_with(".v_proj");
+          coding.may_have_qkv_bias && (module.ends_with(".q_proj") || module.ends_with(".k_proj") ||
+                                       module.ends_with(".v_proj"));
       if (part != ".bias" || may_have || find(module + ".qweight") == nullptr) {
         return TensorRole::kPlain;
       }

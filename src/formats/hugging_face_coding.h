@@ -20,10 +20,11 @@ class JsonFields;
 struct WeightCoding {
   enum class Kind : uint8_t { kNone, kFp8, kAwq, kGptq };
   Kind kind = Kind::kNone;
-  bool has_blocks = false;   // kFp8: scales of 128 x 128 blocks
-  int group_size = 0;        // kAwq, kGptq: 32, 64 or 128
-  uint32_t zero_offset = 0;  // kGptq: CodedMatrix::zero_offset
-  bool has_order = false;    // kGptq: desc_act, so that g_idx has to say that it changes nothing
+  bool has_blocks = false;        // kFp8: scales of 128 x 128 blocks
+  int group_size = 0;             // kAwq, kGptq: 32, 64 or 128
+  uint32_t zero_offset = 0;       // kGptq: CodedMatrix::zero_offset
+  bool has_order = false;         // kGptq: desc_act: g_idx has to say that it changes nothing
+  bool may_have_qkv_bias = true;  // kAwq, kGptq: else zeros there are no bias
 };
 
 // quantization_config of config.json. What is not known is refused by name.

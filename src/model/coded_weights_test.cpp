@@ -447,6 +447,12 @@ TEST_F(CodedFolder, a_bias_of_zeros_is_none_and_another_one_is_refused) {
   };
   EXPECT_EQ(error("gptq_128", "", bias(std::byte{0})), "no error");
   EXPECT_THAT(error("gptq_128", "", bias(std::byte{60})), HasSubstr(name));
+  // Those of q, k and v too, where attention_bias is false.
+  const auto add_to_q = [](auto& tensors) {
+    tensors.push_back(
+        {"model.layers.0.self_attn.q_proj.bias", "F16", {256}, raw(std::vector<uint16_t>(256))});
+  };
+  EXPECT_EQ(error("gptq_v2_64", "", add_to_q), "no error");
 }
 
 }  // namespace
