@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "cli/foreign_names.h"
+#include "cli/http_client.h"
 #include "cli/note.h"
 #include "cli/option_set.h"
 #include "cli/version.h"
@@ -50,8 +52,13 @@ std::string overview() {
          "avx512-bf16.\n";
 }
 
+// Names in files may be anything and of any length, and reach messages.
 int report(const Error& error) {
-  print_note("millrace: {}\n", error.message);
+  constexpr size_t kMostShown = 8192;  // longer than two paths
+  const std::string line = printable_line(std::string_view(error.message).substr(0, kMostShown));
+  const size_t n_left = error.message.size() - std::min(error.message.size(), kMostShown);
+  print_note(
+      "millrace: {}{}\n", line, n_left == 0 ? "" : fmt::format("... ({} bytes more)", n_left));
   return 1;
 }
 

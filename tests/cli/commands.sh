@@ -112,6 +112,11 @@ expect_error 'did you mean millrace run Tiny-0.1B?' Tiny-0.1B
 "$millrace" inspect Tiny-0.1B/ >out || fail "inspect of a folder"
 grep -q '^Tiny-0.1B: safetensors, 1 file, ' out || fail "inspect of a folder: $(cat out)"
 "$millrace" inspect Tiny-0.1B --json >inspect.json || fail "inspect --json of a folder"
+cp -r Tiny-0.1B Odd
+sed 's/LlamaFor/\\n\\u001b[2J&/' Tiny-0.1B/config.json >Odd/config.json
+expect_error 'unknown architecture .  .2JLlamaForCausalLM' inspect Odd
+python3 -c 'print("{\"architectures\": [\"" + "A" * 100000 + "\"]}")' >Odd/config.json
+expect_error 'AAA\.\.\. (9.... bytes more)' inspect Odd
 /usr/bin/python3 - <<'PYTHON' || fail "inspect --json of a folder"
 import json
 model = json.load(open("inspect.json"))
