@@ -91,11 +91,11 @@ std::string with_option_names(std::string message) {
   return message;
 }
 
-Result<Answer> generate(Engine& engine,
-                        Request request,
-                        Interruption* interruption,
-                        const OnText& on_text) {
-  Answer answer;
+Result<GeneratedAnswer> generate(Engine& engine,
+                                 Request request,
+                                 Interruption* interruption,
+                                 const OnText& on_text) {
+  GeneratedAnswer answer;
   answer.prompt = request.prompt;
   auto stream = engine.submit(std::move(request));
   if (!stream) {
@@ -174,7 +174,7 @@ std::string cut_note(const FinishEvent& finish, std::optional<int64_t> max_token
              : fmt::format("cut off: the window of {} tokens is full", window);
 }
 
-std::string answer_json(const Engine& engine, const Answer& answer) {
+std::string answer_json(const Engine& engine, const GeneratedAnswer& answer) {
   const FinishEvent& finish = answer.finish;
   JsonObject timings;
   timings.add("load_seconds", engine.info().load_seconds)

@@ -34,7 +34,7 @@ class Interruption {
   bool is_raised_ = false;
 };
 
-struct Answer {
+struct GeneratedAnswer {
   std::vector<TokenId> prompt;
   std::vector<TokenId> tokens;
   std::string text;
@@ -47,10 +47,10 @@ std::string with_option_names(std::string message);
 
 // on_text gets the text as it comes. interruption may be null.
 using OnText = std::function<void(const std::string& text)>;
-Result<Answer> generate(Engine& engine,
-                        Request request,
-                        Interruption* interruption = nullptr,
-                        const OnText& on_text = {});
+Result<GeneratedAnswer> generate(Engine& engine,
+                                 Request request,
+                                 Interruption* interruption = nullptr,
+                                 const OnText& on_text = {});
 
 // messages: a list of {role, content}. The engine has a chat template.
 Result<std::vector<TokenId>> encode_chat(const Engine& engine, const Value& messages);
@@ -68,6 +68,6 @@ std::string timings_text(const FinishEvent& finish);
 std::string cut_note(const FinishEvent& finish, std::optional<int64_t> max_tokens, int64_t window);
 
 // The object that --json prints.
-std::string answer_json(const Engine& engine, const Answer& answer);
+std::string answer_json(const Engine& engine, const GeneratedAnswer& answer);
 
 }  // namespace millrace

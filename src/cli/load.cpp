@@ -149,7 +149,7 @@ Result<std::vector<std::string>> read_prompts(const std::string& path) {
   return read_prompt_file("--prompts", path);
 }
 
-std::string body_of(const LoadOptions& options,
+std::string body_of(const LoadCommandOptions& options,
                     const Target& target,
                     const std::string& prompt,
                     int index) {
@@ -174,13 +174,13 @@ std::string body_of(const LoadOptions& options,
 }
 
 // With a rate, users who do not wait for each other; else as many as are asked for.
-int concurrency_of(const LoadOptions& options) {
+int concurrency_of(const LoadCommandOptions& options) {
   const int otherwise = options.rate > 0 ? kMaxLoadConcurrency : kDefaultConcurrency;
   return std::min(options.concurrency > 0 ? options.concurrency : otherwise, options.n_requests);
 }
 
 // When request i starts, in seconds from the beginning; all 0 without a rate.
-std::vector<double> plan_starts(const LoadOptions& options) {
+std::vector<double> plan_starts(const LoadCommandOptions& options) {
   std::vector<double> starts(static_cast<size_t>(options.n_requests), 0);
   if (options.rate > 0) {
     std::mt19937_64 random(static_cast<uint64_t>(options.seed));
@@ -197,7 +197,7 @@ std::vector<double> plan_starts(const LoadOptions& options) {
 // Sends the requests from as many threads as may be under way.
 class LoadRun {
  public:
-  LoadRun(const LoadOptions& options,
+  LoadRun(const LoadCommandOptions& options,
           const Target& target,
           const std::vector<std::string>& prompts,
           const StopEvent& stop)
@@ -276,7 +276,7 @@ class LoadRun {
     }
   }
 
-  const LoadOptions& options_;
+  const LoadCommandOptions& options_;
   const Target& target_;
   const std::vector<std::string>& prompts_;
   const StopEvent& stop_;
@@ -287,7 +287,7 @@ class LoadRun {
   LoadProgress progress_;
 };
 
-Result<int> load(const LoadOptions& options) {
+Result<int> load(const LoadCommandOptions& options) {
   if (options.max_tokens == 0) {
     return fail(ErrorCode::kInvalidArgument,
                 "--max-tokens: expected 1 or more, or -1 for the server's own limit, got 0");
@@ -356,7 +356,7 @@ Result<int> load(const LoadOptions& options) {
 }  // namespace
 
 Result<int> load_command(Arguments arguments) {
-  LoadOptions options;
+  LoadCommandOptions options;
   OptionSet set(
       "load URL [options]",
       "Sends streaming chat requests to any OpenAI-compatible server and measures the "

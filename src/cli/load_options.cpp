@@ -5,7 +5,7 @@
 
 namespace millrace {
 
-void LoadOptions::declare(OptionSet& options) {
+void LoadCommandOptions::declare(OptionSet& options) {
   options.add("URL", url, "The server, as http://127.0.0.1:8080 (a /v1 at the end is taken off)");
   options.add("-r,--requests", n_requests, 1, 10'000'000, "How many requests");
   options.add("-c,--concurrency",

@@ -10,7 +10,7 @@ class OptionSet;
 
 inline constexpr int kMaxLoadConcurrency = 4096;
 
-struct LoadOptions {
+struct LoadCommandOptions {
   std::string url;
   int n_requests = 32;
   int concurrency = 0;

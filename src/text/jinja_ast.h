@@ -146,8 +146,8 @@ struct ArgumentList {
   ExpressionPtr spread_named;  // **dict
 };
 
-struct Call : Expression {
-  explicit Call(int line) : Expression(ExpressionKind::kCall, line) {}
+struct CallExpression : Expression {
+  explicit CallExpression(int line) : Expression(ExpressionKind::kCall, line) {}
   ExpressionPtr callee;
   ArgumentList arguments;
 };
@@ -303,7 +303,7 @@ struct MacroStatement : Statement {
 struct CallBlockStatement : Statement {  // {% call %}; {% generation %} has no call
   explicit CallBlockStatement(int line) : Statement(StatementKind::kCallBlock, line) {}
   Function function;
-  ExpressionPtr call;  // a Call, or null
+  ExpressionPtr call;  // a CallExpression, or null
 };
 
 struct ParsedTemplate {

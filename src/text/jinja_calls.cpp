@@ -49,7 +49,7 @@ Arguments Interpreter::evaluate_arguments(const ArgumentList& list) {
   return arguments;
 }
 
-Value Interpreter::evaluate_call(const Call& node, const Value* caller) {
+Value Interpreter::evaluate_call(const CallExpression& node, const Value* caller) {
   if (node.callee->kind == ExpressionKind::kAttribute) {
     const auto& attribute = static_cast<const Attribute&>(*node.callee);
     bool is_done = false;
@@ -77,7 +77,9 @@ Value Interpreter::evaluate_call(const Call& node, const Value* caller) {
 }
 
 // variable.append(...) and the like, and the same for an attribute of a namespace.
-Value Interpreter::call_on_variable(const Attribute& callee, const Call& node, bool* is_done) {
+Value Interpreter::call_on_variable(const Attribute& callee,
+                                    const CallExpression& node,
+                                    bool* is_done) {
   if (callee.object->kind == ExpressionKind::kName) {
     const SlotRef ref = static_cast<const Name&>(*callee.object).ref;
     if (!is_mutating_method(slot(ref), callee.name)) return Value();

@@ -58,7 +58,7 @@ Value Interpreter::evaluate(const Expression& node) {
     case ExpressionKind::kSlice:
       return evaluate_slice(static_cast<const SliceExpression&>(node));
     case ExpressionKind::kCall:
-      return evaluate_call(static_cast<const Call&>(node), nullptr);
+      return evaluate_call(static_cast<const CallExpression&>(node), nullptr);
     case ExpressionKind::kFilter:
       return evaluate_filter(static_cast<const FilterExpression&>(node), nullptr);
     case ExpressionKind::kTest:

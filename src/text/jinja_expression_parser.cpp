@@ -441,7 +441,7 @@ ExpressionPtr ExpressionParser::parse_subscript(ExpressionPtr object) {
 }
 
 ExpressionPtr ExpressionParser::parse_call(ExpressionPtr callee) {
-  auto node = std::make_unique<Call>(current().line);
+  auto node = std::make_unique<CallExpression>(current().line);
   node->arguments = parse_arguments();
   adopt(*node, node->arguments);
   adopt(*node, callee);

@@ -325,7 +325,7 @@ void Interpreter::execute_call_block(const CallBlockStatement& node) {
     emit(call(caller, none));
     return;
   }
-  const Value result = evaluate_call(static_cast<const Call&>(*node.call), &caller);
+  const Value result = evaluate_call(static_cast<const CallExpression&>(*node.call), &caller);
   emit(to_string_argument(result, "call block"));
 }
 

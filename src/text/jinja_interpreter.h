@@ -68,8 +68,8 @@ class Interpreter {
   Value call(const Value& callee, Arguments& arguments);
   Value call_macro(const MacroObject& macro, Arguments& arguments);
   void bind_parameters(const Function& function, Arguments& arguments);
-  Value evaluate_call(const Call& node, const Value* caller);
-  Value call_on_variable(const Attribute& callee, const Call& node, bool* is_done);
+  Value evaluate_call(const CallExpression& node, const Value* caller);
+  Value call_on_variable(const Attribute& callee, const CallExpression& node, bool* is_done);
   Arguments evaluate_arguments(const ArgumentList& list);
 
   // Expressions: jinja_evaluate.cpp

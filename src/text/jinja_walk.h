@@ -59,8 +59,8 @@ void for_each_operand(Expression& expression, const Visit& visit) {
       return visit_if(slice.step);
     }
     case ExpressionKind::kCall:
-      visit(*static_cast<Call&>(expression).callee);
-      return for_each_argument(static_cast<Call&>(expression).arguments, visit);
+      visit(*static_cast<CallExpression&>(expression).callee);
+      return for_each_argument(static_cast<CallExpression&>(expression).arguments, visit);
     case ExpressionKind::kFilter:
       visit_if(static_cast<FilterExpression&>(expression).operand);
       return for_each_argument(static_cast<FilterExpression&>(expression).arguments, visit);

@@ -113,6 +113,8 @@ expect_error 'did you mean millrace run Tiny-0.1B?' Tiny-0.1B
 grep -q '^Tiny-0.1B: safetensors, 1 file, ' out || fail "inspect of a folder: $(cat out)"
 "$millrace" inspect Tiny-0.1B --json >inspect.json || fail "inspect --json of a folder"
 cp -r Tiny-0.1B Odd
+echo "{% for i in range(2) %}{{ messages[0].content.strip() }}{% endfor %}" >Odd/chat_template.jinja
+"$millrace" inspect Odd >out || fail "inspect of a folder whose template calls functions: status $?"
 sed 's/LlamaFor/\\n\\u001b[2J&/' Tiny-0.1B/config.json >Odd/config.json
 expect_error 'unknown architecture .  .2JLlamaForCausalLM' inspect Odd
 python3 -c 'print("{\"architectures\": [\"" + "A" * 100000 + "\"]}")' >Odd/config.json
