@@ -27,6 +27,7 @@ struct Family {
   int64_t sliding_window = 0;    // where windows are in use; 0: none
   bool has_window_flag = false;  // use_sliding_window, false unless it is there
   bool has_bias_flag = false;    // attention_bias decides about biases of q, k, v and the output
+  bool has_qkv_bias = true;      // those of q, k and v are known, unless that says otherwise
 };
 constexpr Family kFamilies[] = {
     {.architecture = "LlamaForCausalLM",
@@ -50,7 +51,8 @@ constexpr Family kFamilies[] = {
      .head_dim = 128,
      .sliding_window = 4096,
      .has_window_flag = true,
-     .has_bias_flag = true},
+     .has_bias_flag = true,
+     .has_qkv_bias = false},
 };
 
 std::string known_families() {
@@ -88,7 +90,8 @@ class ConfigReader {
     read_rope();
     config_.is_tied = fields_.flag("tie_word_embeddings");
     if (family_->has_bias_flag) config_.has_attention_bias = fields_.flag("attention_bias");
-    config_.coding.may_have_qkv_bias = config_.has_attention_bias != false;
+    config_.coding.may_have_qkv_bias =
+        family_->has_qkv_bias && config_.has_attention_bias != false;
     if (!result_) return propagate(result_);
     config_.metadata = builder_.header();
     return std::move(config_);

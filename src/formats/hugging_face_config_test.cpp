@@ -205,6 +205,7 @@ TEST(HuggingFaceConfig, missing_and_wrong_values_are_named) {
   expect_error(
       with(llama(), {{"hidden_size", "64.5"}}), ErrorCode::kCorrupt, "hidden_size is 64.5");
   expect_error(with(llama(), {{"rms_norm_eps", "1e39"}}), ErrorCode::kCorrupt, "rms_norm_eps is");
+  expect_error(with(llama(), {{"rms_norm_eps", "1e-46"}}), ErrorCode::kCorrupt, "rms_norm_eps is");
   expect_error(with(llama(), {{"tie_word_embeddings", "1"}}),
                ErrorCode::kCorrupt,
                "tie_word_embeddings is 1, expected true or false");

@@ -51,7 +51,8 @@ double JsonFields::number(std::string_view key, std::optional<double> fallback) 
   const auto value = present(key, fallback.has_value());
   if (!value) return fallback.value_or(1);
   double number = 0;
-  if (value->get(number) != simdjson::SUCCESS || !(number > 0) ||
+  // As the 32 bits that it becomes.
+  if (value->get(number) != simdjson::SUCCESS || !(static_cast<float>(number) > 0) ||
       !std::isfinite(static_cast<float>(number))) {
     refuse_value(key, *value, "a number above 0");
     return 1;
