@@ -89,9 +89,26 @@ class Opener {
     return fail(error.code, "[safetensors] {}: {}", file, error.message);
   }
 
+  // A link to nothing, as half a cache of the hub has them, is not the same as no file.
+  Result<MappedFile> open_file(const std::string& file) const {
+    auto mapped = MappedFile::open(path_of(file));
+    std::error_code ignored;
+    const fs::path target = fs::read_symlink(folder_ / file, ignored);
+    if (mapped || mapped.error().code != ErrorCode::kNotFound || target.empty()) return mapped;
+    return fail(ErrorCode::kCorrupt,
+                "{} is a link to {}, which is not there",
+                path_of(file),
+                target.string());
+  }
+
+  bool has_file(const char* file) const {
+    std::error_code ignored;
+    return fs::exists(fs::symlink_status(folder_ / file, ignored));
+  }
+
   // Its bytes, which stay.
   Result<std::string_view> map_text(const std::string& file) {
-    auto mapped = MappedFile::open(path_of(file));
+    auto mapped = open_file(file);
     if (!mapped) return propagate(mapped);
     const std::string_view text = as_text(mapped->bytes());
     if (text.size() > kMaxTextBytes) {
@@ -149,8 +166,7 @@ class Opener {
 
   // As transformers does: one file, if it is there, before an index.
   Result<void> open_tensors() {
-    std::error_code ignored;
-    if (fs::exists(folder_ / kSingle, ignored)) return open_shard(kSingle);
+    if (has_file(kSingle)) return open_shard(kSingle);
     const auto index = map_text(kIndex);
     if (index) return open_indexed(*index);
     if (index.error().code != ErrorCode::kNotFound) return propagate(index);
@@ -166,7 +182,7 @@ class Opener {
   }
 
   Result<void> open_shard(const std::string& file) {
-    auto mapped = MappedFile::open(path_of(file));
+    auto mapped = open_file(file);
     if (!mapped) return propagate(mapped);
     auto tensors = parse_safetensors(mapped->bytes(), path_of(file));
     if (!tensors) return propagate(tensors);

@@ -209,6 +209,19 @@ TEST_F(HuggingFace, what_a_folder_lacks_is_named) {
                HasSubstr("config.json is a Git LFS pointer"));
 }
 
+TEST_F(HuggingFace, a_link_to_nothing_is_not_taken_for_no_file) {
+  for (const char* name :
+       {"generation_config.json", "tokenizer_config.json", "model.safetensors"}) {
+    ASSERT_TRUE(open()) << name;
+    fs::remove(folder_.path(name));
+    fs::create_symlink("../../blobs/0123", folder_.path(name));
+    expect_error(open_hugging_face(folder_.path("")),
+                 ErrorCode::kCorrupt,
+                 AllOf(HasSubstr(name), HasSubstr("link to ../../blobs/0123, which is not there")));
+    fs::remove(folder_.path(name));
+  }
+}
+
 TEST_F(HuggingFace, a_tied_head_is_left_out_and_a_missing_one_is_not) {
   config_["tie_word_embeddings"] = "true";  // and yet lm_head.weight is there
   const auto tied = open();
