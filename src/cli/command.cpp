@@ -2,13 +2,16 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <new>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -72,6 +75,15 @@ void open_standard_streams() {
   }
 }
 
+// A mapped file that became shorter ends the program where it is read: nothing can stand for
+// what is gone.
+void on_lost_page(int) {
+  constexpr std::string_view kText =
+      "millrace: a file that is read as memory became shorter or cannot be read\n";
+  [[maybe_unused]] const ssize_t n = ::write(2, kText.data(), kText.size());
+  ::_exit(1);
+}
+
 // For a name that is no command: what to type instead, if that can be guessed.
 std::string command_hint(const std::string& name, std::span<const std::string> names) {
   if (const auto* row = find_foreign_name(ForeignKind::kCommand, name)) {
@@ -132,6 +144,7 @@ std::span<const Command> commands() {
 
 int run_millrace(int argc, const char* const* argv) {
   open_standard_streams();
+  std::signal(SIGBUS, on_lost_page);
   int status = 1;
   try {
     status = dispatch(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc));

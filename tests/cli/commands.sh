@@ -428,6 +428,18 @@ for signal in INT TERM; do
     *) fail "run ended by SIG$signal with status $status: $(cat err)" ;;
   esac
 done
+# A file that becomes shorter under a server ends it with a line that says so.
+/usr/bin/python3 "$here/tiny_folder.py" Short
+"$millrace" serve Short --port 0 --port-file short_port -t 1 2>err &
+server=$!
+for _ in $(seq 300); do [ -s short_port ] && break; sleep 0.1; done
+truncate -s 100 Short/model.safetensors
+"$millrace" load "http://127.0.0.1:$(cat short_port)" -r 1 -n 1 >/dev/null 2>&1 || true
+status=0
+wait $server || status=$?
+server=
+[ "$status" = 1 ] || fail "a file cut short ended serve with status $status: $(cat err)"
+tail -1 err | grep -q 'became shorter' || fail "serve of a file cut short: $(cat err)"
 # Ctrl-C shows what load has until then; on a terminal a line tells how far it is.
 : >log  # what the one before said must not be read
 "$millrace" serve demo --port 0 --port-file load_port -t 1 --verbose 2>log &
