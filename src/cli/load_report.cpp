@@ -137,17 +137,18 @@ std::string report_text(const LoadReport& report) {
                        n_requests,
                        counted(report.n_asked, "request"));
   }
-  text += fmt::format(
-      "{}, {}: {} whole{}, {} short, {} refused, {} broken\n",
-      counted(n_requests, "request"),
-      report.rate > 0
-          ? rate_text(report)
-          : fmt::format("{} at once", std::min<int64_t>(n_requests, report.concurrency)),
-      totals.n_whole,
-      totals.n_empty > 0 ? fmt::format(" ({} empty)", totals.n_empty) : "",
-      totals.n_short,
-      totals.n_refused,
-      totals.n_broken);
+  text += fmt::format("{}, {}: {} whole{}, {} short, {} refused, {} broken\n",
+                      counted(n_requests, "request"),
+                      report.rate > 0
+                          ? rate_text(report)
+                          : fmt::format("{} at once",
+                                        std::min(std::max<int64_t>(n_requests, report.n_asked),
+                                                 int64_t{report.concurrency})),
+                      totals.n_whole,
+                      totals.n_empty > 0 ? fmt::format(" ({} empty)", totals.n_empty) : "",
+                      totals.n_short,
+                      totals.n_refused,
+                      totals.n_broken);
   for (const auto& [key, error] : totals.errors) {
     text += fmt::format("  {} x {}\n", error.n, error.first);
   }

@@ -345,6 +345,9 @@ TEST(LoadReport, says_when_it_was_cut_short_and_what_rate_there_was) {
   report.samples.resize(1);
   EXPECT_TRUE(json::parse(report_json(report))["sent_rate"].is_null());
   EXPECT_NE(report_text(report).find("1 request, 5 a second asked for: "), std::string::npos);
+  report.rate = 0;
+  report.concurrency = 8;  // and eight there were, whatever had ended
+  EXPECT_NE(report_text(report).find("1 request, 8 at once: "), std::string::npos);
 }
 
 TEST(LoadProgress, is_one_line) {
