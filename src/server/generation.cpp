@@ -282,7 +282,9 @@ void read_max_tokens(FieldReader& reader, GenerationFields& fields, int64_t low)
     return value != nullptr && value->is_int() && value->as_int() == kAllTokens;
   };
   for (const std::string_view name : {"n_predict", "num_predict"}) {  // refused if they say more
-    if (asks_for_all(reader.take(name))) {
+    const Value* value = reader.take(name);
+    const bool is_real = value != nullptr && value->is_double() && value->as_double() == kAllTokens;
+    if (is_real || asks_for_all(value)) {
       limit.reset();
     }
   }

@@ -353,6 +353,8 @@ TEST(Requests, minus_one_token_is_what_the_window_leaves) {
     return good_completion(std::string(R"({"prompt":"a",)") + fields + "}")
         .fields.request.max_tokens;
   };
+  EXPECT_EQ(both(R"("n_predict":-1.0)"), std::nullopt);
+  EXPECT_EQ(both(R"("num_predict":-1.0)"), std::nullopt);
   EXPECT_EQ(both(R"("n_predict":-1,"max_tokens":5)"), 5);
   EXPECT_EQ(both(R"("max_tokens":-1,"max_completion_tokens":5)"), 5);
   EXPECT_EQ(both(R"("max_tokens":5,"max_completion_tokens":-1)"), std::nullopt);
