@@ -434,8 +434,8 @@ std::string hugging_face_model_name(const std::string& path) {
   const fs::path snapshots = folder.parent_path();
   const std::string model = snapshots.parent_path().filename().string();
   if (snapshots.filename() == "snapshots" && model.starts_with(kCached)) {
-    const size_t owner_end = model.rfind("--");
-    return model.substr(owner_end + 2);
+    const std::string name = model.substr(model.rfind("--") + 2);
+    if (!name.empty()) return name;
   }
   return folder.filename().string();
 }

@@ -328,6 +328,7 @@ TEST(HuggingFaceNames, a_model_is_called_as_its_folder) {
   EXPECT_EQ(hugging_face_model_name("config.json"), fs::current_path().filename().string());
   EXPECT_EQ(hugging_face_model_name("/hub/models--Qwen--Qwen3-0.6B/snapshots/c1899de289a0"),
             "Qwen3-0.6B");
+  EXPECT_EQ(hugging_face_model_name("/hub/models--Qwen--/snapshots/c1899de289a0"), "c1899de289a0");
 }
 
 // A change of any file gives an error that names the folder, or a consistent checkpoint.
