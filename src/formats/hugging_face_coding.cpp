@@ -186,7 +186,15 @@ Result<void> read_fp8_scales(const WeightCoding& coding,
                              CodedMatrix& matrix) {
   const std::string module = module_of(codes.name);
   const SafetensorsTensor* scales = find(module + ".weight_scale_inv");
-  if (scales == nullptr) scales = find(module + ".weight_scale");
+  const SafetensorsTensor* others = find(module + ".weight_scale");
+  if (scales != nullptr && others != nullptr) {
+    return fail(ErrorCode::kCorrupt,
+                "tensor '{}' has both '{}' and '{}' beside it, expected one of them",
+                codes.name,
+                scales->name,
+                others->name);
+  }
+  if (scales == nullptr) scales = others;
   if (scales == nullptr) {
     return fail(
         ErrorCode::kCorrupt, "tensor '{}' has no '{}.weight_scale' beside it", codes.name, module);

@@ -412,6 +412,14 @@ TEST_F(CodedFolder, parts_that_do_not_fit_are_named) {
   EXPECT_THAT(error("fp8_blocks",
                     "",
                     [&](auto& tensors) {
+                      FolderTensor other = find(tensors, up + ".weight_scale_inv");
+                      other.name = up + ".weight_scale";
+                      tensors.push_back(other);
+                    }),
+              HasSubstr("both '" + up + ".weight_scale_inv' and '" + up + ".weight_scale'"));
+  EXPECT_THAT(error("fp8_blocks",
+                    "",
+                    [&](auto& tensors) {
                       find(tensors, up + ".weight_scale_inv").shape = {8, 1};
                     }),
               HasSubstr(up + ".weight_scale_inv' is F32 [8, 1]"));
