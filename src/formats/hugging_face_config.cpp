@@ -90,8 +90,7 @@ class ConfigReader {
     read_rope();
     config_.is_tied = fields_.flag("tie_word_embeddings");
     if (family_->has_bias_flag) config_.has_attention_bias = fields_.flag("attention_bias");
-    config_.coding.may_have_qkv_bias =
-        family_->has_qkv_bias && config_.has_attention_bias != false;
+    config_.coding.may_have_qkv_bias = family_->has_qkv_bias && config_.has_attention_bias != false;
     if (!result_) return propagate(result_);
     config_.metadata = builder_.header();
     return std::move(config_);
