@@ -109,7 +109,7 @@ int64_t LoadReport::n_not_whole() const {
 }
 
 double LoadReport::sent_rate() const {
-  if (samples.size() < 2) {
+  if (rate == 0 || samples.size() < 2) {
     return 0;
   }
   const auto [first, last] = std::ranges::minmax_element(samples, {}, &LoadSample::started);

@@ -30,7 +30,7 @@ struct LoadReport {
   int concurrency = 0;
   double rate = 0;  // requests a second asked for; 0: as fast as answers come
 
-  // Requests a second that were really sent; 0 when that cannot be said.
+  // Requests a second that were really sent; 0 when that cannot be said, or none was asked for.
   double sent_rate() const;
   int64_t n_not_whole() const;  // did not come, broke off, or are short
   bool is_whole() const { return !samples.empty() && n_not_whole() == 0; }

@@ -339,6 +339,9 @@ TEST(LoadReport, says_when_it_was_cut_short_and_what_rate_there_was) {
   EXPECT_TRUE(
       report_text(report).starts_with("3 requests, 5 a second asked for, 1.33 sent: 3 whole"))
       << report_text(report);
+  LoadReport without_rate = report;
+  without_rate.rate = 0;
+  EXPECT_EQ(without_rate.sent_rate(), 0);
   report.is_cut_short = true;
   EXPECT_TRUE(report_text(report).starts_with("cut short: 3 of 64 requests had ended"))
       << report_text(report);
